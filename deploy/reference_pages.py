@@ -32,6 +32,7 @@ from spark_jobs.policies.policy_values import (
     Pace,
     PlaceList,
     Ratio,
+    Setting,
     SomeOf,
     TopicOrAddress,
     VariableOrPath,
@@ -39,7 +40,6 @@ from spark_jobs.policies.policy_values import (
     WholeNumber,
     unit_names,
 )
-from spark_jobs.policies.setting import Setting
 from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
 from spark_jobs.policies.topic_settings import SETTINGS
 

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any, Protocol
 
 from logcore.logs.model.log_selection import LogSelection
-from logcore.reading.unmatched_options import nothing_chosen
+from logcore.reading.chosen_logs import nothing_chosen
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said

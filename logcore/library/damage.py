@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.texts import sentences
 
 T = TypeVar("T")

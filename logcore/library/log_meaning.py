@@ -11,8 +11,7 @@ from logcore.logs.model.offset_ledger import LedgerRange, ledger_findings
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction
 from logcore.reading.log_reading import LogReading, read_log, records_from
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions, ReadRules
+from logcore.reading.read_options import Notes, ReadOptions, ReadRules
 
 
 @dataclass(frozen=True, slots=True)

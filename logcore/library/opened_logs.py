@@ -8,8 +8,7 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import concerns_choice, find_logs, root_of
 from logcore.reading.nearest_names import no_such_topic
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions, ReadRules
+from logcore.reading.read_options import Notes, ReadOptions, ReadRules
 from logcore.storage.discovery import discover, shown
 
 

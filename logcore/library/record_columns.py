@@ -11,8 +11,7 @@ from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter
 from logcore.logs.model.findings import Finding
 from logcore.reading.consumer_log import ConsumerLog
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange
+from logcore.reading.read_options import Notes, OffsetRange
 from logcore.reading.shown_segments import columns_of
 from logcore.records.model import Record, TimestampType
 

@@ -14,8 +14,7 @@ import math
 from typing import Any
 from uuid import UUID
 
-from logcore.messages.layout import ArrayLayout, StructLayout, TypeLayout, Value, message_layout
-from logcore.messages.reader import ReadMessage
+from logcore.messages.reader import ArrayLayout, ReadMessage, StructLayout, TypeLayout, Value, message_layout
 
 
 def message_json(message: ReadMessage) -> dict[str, Any]:

@@ -18,8 +18,15 @@ from typing import Any
 from uuid import UUID
 
 from logcore.messages.kafka_json import number_json, uuid_text
-from logcore.messages.layout import NUMBERS, ArrayLayout, FieldLayout, StructLayout, TypeLayout, message_layout
-from logcore.messages.reader import ReadMessage
+from logcore.messages.reader import (
+    NUMBERS,
+    ArrayLayout,
+    FieldLayout,
+    ReadMessage,
+    StructLayout,
+    TypeLayout,
+    message_layout,
+)
 from logcore.messages.schema import MessageSchema, ScalarType
 
 LONGEST_BYTES = 1 << 16

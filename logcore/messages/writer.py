@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 from uuid import UUID
 
-from logcore.messages.layout import (
+from logcore.messages.reader import (
     NUMBERS,
     UNKNOWN_TAGS,
     ArrayLayout,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from logcore.errors import LogError
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import (
     cannot_read,
     is_read_in_bulk,

@@ -18,7 +18,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.exchanged_logs import exchanged_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.internal_topics.log_ends import header_reaching, log_end
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.texts import shell_word

@@ -24,7 +24,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.remote_inventory import RemoteInventory, remote_inventory
 from logcore.reading.segment_reading import reading_start
 from logcore.remote import aiven_layout

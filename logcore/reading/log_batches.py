@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import checked_batches
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.shown_segments import segments_among
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.control import ControlType

@@ -15,7 +15,7 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState, TransactionView, TransactionWalk
 from logcore.reading.checked_segments import checked_items
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.records.control import ControlType
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 

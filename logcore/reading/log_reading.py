@@ -18,8 +18,7 @@ from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
 from logcore.reading.log_facts import LogBatchFacts
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.reading.segment_reading import rules_of_gaps
 from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.records.batch import read_header

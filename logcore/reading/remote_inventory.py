@@ -14,7 +14,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.remote_metadata import segment_states
 from logcore.remote.chunked.chunk_map import NONE_REGISTERED, RegisteredObject
 from logcore.remote.chunked.segment_manifest import DescribedOffsets

@@ -12,8 +12,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadRules
+from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.reading.visible_offsets import visible_window
 from logcore.records.record import Record

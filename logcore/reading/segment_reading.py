@@ -14,7 +14,7 @@ from logcore.logs.checks.validation import spare_text, stretch_rule
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.records.batch import BatchHeader
 from logcore.records.packed_files import unpacking
 from logcore.records.record import Record

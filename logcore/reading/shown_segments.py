@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logcore.columns.wanted import Place, Wanted
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import rows_of_segment
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET

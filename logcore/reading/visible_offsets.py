@@ -15,8 +15,7 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import TransactionState, TransactionWalk
 from logcore.reading.log_facts import LogBatchFacts
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import HighWatermark, OffsetRange, ReadRules
+from logcore.reading.read_options import HighWatermark, Notes, OffsetRange, ReadRules
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import ScannedBatch
 

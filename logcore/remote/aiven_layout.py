@@ -1,7 +1,7 @@
 """The layout of Aiven's plugin "Tiered Storage for Apache Kafka": three objects for each segment.
 
     <prefix><topic>-<topic UUID>/<partition>/<start offset, 20 digits>-<segment UUID>
-        .log            the segment in chunks, each compressed and encrypted alone      `chunk_index`, `chunks`
+        .log            the segment in chunks, each compressed and encrypted alone      `segment_manifest`, `chunks`
         .indexes        five files of the segment one after the other, each encrypted   `segment_manifest`
                         alone and never compressed: offset index, time index,
                         producer snapshot, leader epochs, transaction index

@@ -1,9 +1,14 @@
-"""The steps of maintenance: each runs its job where a policy says so, or shows its plan."""
+"""The steps of maintenance: each runs its job where a policy says so, or shows its plan.
+
+The checks of a step are answered from the report of its job and the lake after it. A check has no answer if there was
+nothing to look at, for instance because no topic has such a policy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from logcore.logs.model.findings import Severity, offsets_text
 from spark_jobs.contracts import (
     CompactionConfig,
     JobConfig,
@@ -14,13 +19,33 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     as_values,
 )
-from spark_jobs.lake.view.harm import look_at_archive
+from spark_jobs.lake.view.harm import Harm, look_at_archive
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.outlines import Outline_co
+from spark_jobs.lake.view.open_transactions import duration
+from spark_jobs.outlines import (
+    CompactionOutline,
+    IndexesOutline,
+    LogOutline,
+    OptimizeOutline,
+    Outline_co,
+    RetentionOutline,
+    TidyOutline,
+)
+from spark_jobs.placed_finding import PlacedFinding
 
-from ..metadata.values import JsonValue, Metadata, Observation, PathValue
-from . import maintenance_checks
-from .check_definitions import CheckAnswer
+from ..metadata.values import JsonValue, Metadata, Observation, PathValue, table_value
+from .check_definitions import (
+    ARCHIVE_BYTES_MATCH,
+    INDEXES_WRITTEN,
+    NO_CLEANING_REFUSED,
+    NO_FILE_WAITS_FOR_DELETION,
+    RETENTION_CARRIED_OUT,
+    TABLE_FILES_SOUND,
+    CheckAnswer,
+    Failure,
+    counted,
+)
+from .checks import failure_of
 from .step_result import StepResult
 from .steps import Run, restricted
 
@@ -31,9 +56,7 @@ def retain(run: Run) -> StepResult:
         run,
         "retained_log",
         lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
-        lambda state, report: [
-            maintenance_checks.retention_carried_out(state, report, run.as_of_ms, run.request.apply)
-        ],
+        lambda state, report: [retention_carried_out(state, report, run.as_of_ms, run.request.apply)],
     )
 
 
@@ -43,7 +66,7 @@ def compact(run: Run) -> StepResult:
         run,
         "compacted_log",
         lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
-        lambda state, report: [maintenance_checks.no_cleaning_refused(state, report)],
+        lambda state, report: [no_cleaning_refused(state, report)],
     )
 
 
@@ -54,8 +77,8 @@ def tidy_archive(run: Run) -> StepResult:
         "tidy_archive",
         lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, run.policies, run.request.apply),
         lambda state, report: [
-            maintenance_checks.archive_bytes_match(state, look_at_archive(run.lake)),
-            maintenance_checks.no_file_waits_for_deletion(state, report, run.request.apply),
+            archive_bytes_match(state, look_at_archive(run.lake)),
+            no_file_waits_for_deletion(state, report, run.request.apply),
         ],
     )
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
@@ -71,9 +94,7 @@ def rebuild_indexes(run: Run) -> StepResult:
         run,
         "rebuilt_indexes",
         lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
-        lambda state, report: [
-            maintenance_checks.indexes_written(restricted(state, run.logs()), report, run.request.apply)
-        ],
+        lambda state, report: [indexes_written(restricted(state, run.logs()), report, run.request.apply)],
     )
 
 
@@ -83,7 +104,7 @@ def optimize(run: Run) -> StepResult:
         run,
         "optimized_tables",
         lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.request.apply, policies=run.policies),
-        lambda state, report: [maintenance_checks.table_files_sound(state, report)],
+        lambda state, report: [table_files_sound(state, report)],
     )
 
 
@@ -117,3 +138,171 @@ def _planned_or_done(
         )
     )
     return done
+
+
+OLD_MS = 7 * 86_400_000
+"""Time after which planned work should have been done."""
+
+
+def retention_carried_out(
+    state: LakeState, report: JobReport[RetentionOutline], as_of_ms: int, applied: bool
+) -> CheckAnswer:
+    """Check that what is due by age was retired.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``retention``.
+        as_of_ms: The clock of the run.
+        applied: Whether the job was allowed to act.
+    """
+    due = report.plan.logs
+    looked_at = len(due) + len(report.plan.nothing_due)
+    if not looked_at:
+        return RETENTION_CARRIED_OUT.unanswered(f"No segment of the lake {state.name} has a policy with retention.")
+    failures = []
+    for log in due:
+        ages = [as_of_ms - segment.due_since_ms for segment in log.segments if segment.due_since_ms is not None]
+        if not applied and ages and max(ages) > OLD_MS:
+            what = f"{counted(len(ages), 'segment')} due by retention.ms, the first for {duration(max(ages))}"
+            failures.append(_planned(state, log, what))
+    done = "retired in this run" if applied else "due; this run only planned"
+    segments = sum(len(log.segments) for log in due)
+    return RETENTION_CARRIED_OUT.answer(
+        state.lake,
+        failures,
+        f"{counted(looked_at, 'log')} with a policy, {counted(segments, 'segment')} {done}",
+        {
+            "logs with a policy": looked_at,
+            "segments": segments,
+            "bytes": sum(log.bytes for log in due),
+            "expired rows": sum(log.records for log in report.plan.rows),
+            "applied": applied,
+        },
+        is_of_plan=not applied,
+    )
+
+
+def no_cleaning_refused(state: LakeState, report: JobReport[CompactionOutline]) -> CheckAnswer:
+    """Check that no log could not be cleaned.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``compaction``.
+    """
+    due, passed = report.plan.logs, report.plan.passed
+    if not due and not passed and not report.findings:
+        return NO_CLEANING_REFUSED.unanswered(f"No segment of the lake {state.name} has a policy with compact.")
+    failures = [_planned(state, each, f"not cleaned: {each.reason}") for each in passed if each.refused]
+    failures += _of_findings(state, report.findings)
+    return NO_CLEANING_REFUSED.answer(
+        state.lake,
+        failures,
+        f"{counted(len(due), 'log')} due, {counted(len(passed), 'log')} not due, none refused",
+        {"logs due": len(due), "logs refused": len({failure.log for failure in failures})},
+    )
+
+
+def archive_bytes_match(state: LakeState, harm: Sequence[Harm]) -> CheckAnswer:
+    """Check that the archive's files have the bytes that the table says.
+
+    Args:
+        state: The lake after the job.
+        harm: Files of the archive that are gone or changed.
+    """
+    segments = sum(log.segments for log in state.logs)
+    if not segments and not harm:
+        return ARCHIVE_BYTES_MATCH.unanswered(f"The archive of the lake {state.name} has no segment.")
+    size = sum(log.archive_bytes for log in state.logs)
+    return ARCHIVE_BYTES_MATCH.answer(
+        state.lake,
+        [failure_of(each) for each in harm],
+        f"{counted(size, 'byte')} in {counted(segments, 'segment')} of lake {state.name}",
+        {"segments": segments, "bytes by the table": size, "files that differ": len(harm)},
+    )
+
+
+def no_file_waits_for_deletion(state: LakeState, report: JobReport[TidyOutline], applied: bool) -> CheckAnswer:
+    """Check that files that are no longer needed could be deleted, in time.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``tidy_archive``.
+        applied: Whether the job was allowed to act.
+    """
+    if not any(log.segments for log in state.logs):
+        return NO_FILE_WAITS_FOR_DELETION.unanswered(f"The archive of the lake {state.name} has no segment.")
+    kinds = report.plan.deletable, report.plan.orphans
+    late = [] if applied else [file for kind in kinds for file in kind.files if file.waits_ms > OLD_MS]
+    failures = [
+        Failure(f"waits for its deletion for {duration(file.waits_ms)}", severity=Severity.WARNING, file=file.path)
+        for file in late
+    ]
+    failures += _of_findings(state, (each for each in report.findings if each.finding.rule == "archive-not-deleted"))
+    count, size = sum(kind.count for kind in kinds), sum(kind.bytes for kind in kinds)
+    done = "deleted in this run" if applied else "can be deleted; this run only planned"
+    shown: Metadata = {"files": count, "bytes": size, "applied": applied}
+    kept = report.plan.kept.segments
+    if kept:
+        rows: list[list[str | int | None]] = [[each.log, each.base_offset, each.reason] for each in kept]
+        shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
+    what = f"{counted(count, 'file')} {done}"
+    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, is_of_plan=not applied)
+
+
+def indexes_written(state: LakeState, report: JobReport[IndexesOutline], applied: bool) -> CheckAnswer:
+    """Check that all index files could be written.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``rebuild_indexes``.
+        applied: Whether the job was allowed to act.
+    """
+    segments, skipped = sum(log.segments for log in state.logs), len(report.plan.skipped)
+    if not applied:
+        return INDEXES_WRITTEN.unanswered("This run only planned: no index file was written.")
+    if segments <= skipped:
+        return INDEXES_WRITTEN.unanswered(f"No segment of the lake {state.name} can have index files.")
+    return INDEXES_WRITTEN.answer(
+        state.lake,
+        _of_findings(state, report.findings),
+        f"{counted(segments - skipped, 'segment')} of lake {state.name} have index files",
+        {"segments": segments, "segments without index files, because of damage or their place": skipped},
+    )
+
+
+def table_files_sound(state: LakeState, report: JobReport[OptimizeOutline]) -> CheckAnswer:
+    """Check that no file of a table was left as it is.
+
+    Args:
+        state: The lake after the job.
+        report: Of the job ``optimize``.
+    """
+    if not state.logs:
+        return TABLE_FILES_SOUND.unanswered(f"The lake {state.name} has no table yet.")
+    failures = [
+        Failure(f"table {left.table}: its files stay as they are, because {left.why}", severity=Severity.WARNING)
+        for left in report.plan.left
+    ]
+    failures += _of_findings(state, report.findings)
+    merges = len(report.plan.merges)
+    return TABLE_FILES_SOUND.answer(
+        state.lake, failures, f"{counted(merges, 'merge')} of small files, none refused", {"merges": merges}
+    )
+
+
+def _planned(state: LakeState, log: LogOutline, what: str) -> Failure:
+    name = f"{log.topic_partition} of lake {state.name}"
+    return Failure(what, log.log, name, severity=Severity.WARNING)
+
+
+def _of_findings(state: LakeState, findings: Iterable[PlacedFinding]) -> list[Failure]:
+    failures = []
+    for placed in findings:
+        each = placed.finding
+        if each.severity is Severity.INFO:
+            continue
+        name = None if placed.topic_partition is None else f"{placed.topic_partition} of lake {state.name}"
+        offsets = offsets_text(each.start_offset, each.end_offset)
+        what = f"{each.rule}: {each.message}"
+        failures.append(Failure(what, placed.log, name, offsets, each.severity, each.file, each.position))
+    return failures

@@ -19,8 +19,7 @@ from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, open_parquet
 from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.state.tables_file import ForeignAnswer
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow

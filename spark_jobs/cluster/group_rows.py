@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.consumer_groups import FoundGroup
 from logcore.reading.internal_topics.log_ends import LogEnds
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.topics.group_states import GroupStates
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, standing, time_of
 

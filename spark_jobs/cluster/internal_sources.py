@@ -10,8 +10,7 @@ from logcore.columns.schema import MAX_TIMESTAMP_MS
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.filenames import DirectoryKind
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.cluster_columns import COMMITTED, TENTATIVE, UNKNOWN_CLUSTER

@@ -8,10 +8,15 @@ Rows of an internal log that no source has stay as they are, and so do those of 
 opened. But if records of `__cluster_metadata` are lost, its rows without an end become doubtful. Each table is one
 commit, so a job that is killed is run again: it finds the same rows, and writes those that are missing. After an intake
 that found nothing new the sources are not read.
+
+A broker removes old records of the metadata; a snapshot has only the state after them. So rows that ended before stay
+as they are, and rows that reach into the log begin where the table says. A tentative row becomes committed if the
+snapshot has the same state. Otherwise it stays tentative: its records are gone, so nobody can compare them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,25 +26,27 @@ import pyarrow as pa
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
+from logcore.segments.filenames import META_PROPERTIES_FILE
+from logcore.segments.side_files.checkpoints import parse_meta_properties
+from logcore.storage.broker.broker_state import MAX_PROPERTIES
 from logcore.storage.discovery import shown
+from logcore.storage.objects.addresses import directory_of
+from logcore.storage.source_reads import read_file
 from logcore.topics.internal_topics import InternalTopic
-from spark_jobs.cluster.commit_rows import COMMITS
 from spark_jobs.cluster.group_rows import first_open, group_rows
 from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at
-from spark_jobs.cluster.kept_history import reached_offset, with_doubt, with_history
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, MetadataRows
 from spark_jobs.cluster.new_commits import LogStart, NewCommits
-from spark_jobs.cluster.read_tasks import ReadLog, ReadTask, Subject, read_log
-from spark_jobs.cluster.source_directories import source_directories
+from spark_jobs.cluster.read_tasks import COMMITS, ReadLog, ReadTask, Subject, read_log
 from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.errors import JobError
 from spark_jobs.lake.cluster import last_reading
-from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE, ClusterTable
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, DOUBTFUL, SOURCE, ClusterTable
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
@@ -272,11 +279,11 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     rows = new.table()
     if new.replaced:
         where = (SOURCE, tuple(new.replaced))
-        row_commits.replace(config.lake, COMMITS, where, rows, config.run_id, new.guards, new.expected)
+        commits.replace(config.lake, COMMITS, where, rows, config.run_id, new.guards, new.expected)
     elif new.guards or new.changed:
-        row_commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)
+        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)
     for name, (logs, replaced) in plan.replaced.items():
-        row_commits.replace(config.lake, name, (SOURCE, logs), replaced, config.run_id)
+        commits.replace(config.lake, name, (SOURCE, logs), replaced, config.run_id)
     placed = [PlacedFinding(finding) for finding in plan.findings]
     found = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     if plan.basis is not None:
@@ -362,3 +369,88 @@ def _table(table: ClusterTable, rows: Sequence[Row]) -> pa.Table:
 
 def _sorted(table: ClusterTable, rows: pa.Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in table.row_order]).combine_chunks()
+
+
+_PLACES = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time", "standing")
+
+
+def with_history(known: Sequence[Row], read: Sequence[Row], identity: Sequence[str], start: int) -> list[Row]:
+    """Return rows of one table and one metadata log, from the rows of the table and those that were read.
+
+    Args:
+        known: Rows of the table.
+        read: Rows of the source.
+        identity: Columns that name the thing that a row is about.
+        start: The offset at which the source begins; 0: the source has everything.
+    """
+    if start == 0:
+        return list(read)
+    begun = start - 1
+    earlier = [row for row in known if _number(row, "valid_from_offset") <= begun]
+    at_start = {_key(row, identity): row for row in read if _number(row, "valid_from_offset") <= begun}
+    kept: list[Row] = []
+    for row in earlier:
+        end = row["valid_to_offset"]
+        if end is not None and int(str(end)) <= begun:
+            kept.append(row)
+            continue
+        now = at_start.get(_key(row, identity))
+        if now is not None and _content(now) == _content(row):
+            now |= {name: row[name] for name in ("valid_from_offset", "valid_from_time")}
+        else:  # it ended between what was read before and the beginning of the source
+            kept.append(row | {"valid_to_offset": begun, "valid_to_time": None})
+    return [*kept, *read]
+
+
+def with_doubt(known: Iterable[Row]) -> list[Row]:
+    """Return rows of a table; those without an end are doubtful. Their values stay."""
+    return [row | {"standing": DOUBTFUL} if row["valid_to_offset"] is None else row for row in known]
+
+
+def reached_offset(known: Iterable[Row]) -> int:
+    """Return the offset of the last record that rows name as their begin or end; -1 without rows."""
+    columns = ("valid_from_offset", "valid_to_offset")
+    return max((_number(row, name) for row in known for name in columns if row[name] is not None), default=-1)
+
+
+def _number(row: Row, column: str) -> int:
+    return int(str(row[column]))
+
+
+def _key(row: Row, identity: Sequence[str]) -> tuple[object, ...]:
+    return tuple(row[name] for name in identity)
+
+
+def _content(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _PLACES}
+
+
+def source_directories(logs: Iterable[SourceLog]) -> tuple[SourceDirectory, ...]:
+    """Return the log directories of some logs, by path.
+
+    Args:
+        logs: All replicas at the sources.
+    """
+    by_directory: dict[str, list[SourceLog]] = {}
+    for log in logs:
+        by_directory.setdefault(directory_of(log.directory), []).append(log)
+    return tuple(_directory(path, found) for path, found in sorted(by_directory.items()))
+
+
+def _directory(path: str, logs: list[SourceLog]) -> SourceDirectory:
+    properties = _properties(path)
+    broker = properties.get("node.id", properties.get("broker.id"))  # broker.id before KRaft
+    return SourceDirectory(
+        path,
+        int(broker) if broker is not None and broker.isascii() and broker.isdigit() else None,
+        properties.get("directory.id"),
+        len(logs),
+        sum(segment.size for log in logs for segment in log.segments),
+    )
+
+
+def _properties(path: str) -> Mapping[str, str]:
+    try:
+        return parse_meta_properties(read_file(os.path.join(path, META_PROPERTIES_FILE), MAX_PROPERTIES))
+    except (LogError, OSError):  # the job `ingest` reports it
+        return {}

@@ -23,7 +23,7 @@ from logcore.reading.internal_topics.cluster_metadata import (
     note_what_does_not_count,
     snapshot_state,
 )
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, time_of
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, TENTATIVE

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.logs.model.sources import SourceLog
-from spark_jobs.cluster.commit_rows import COMMITS, ReadCommits
 from spark_jobs.cluster.internal_sources import ClusterLogs, standing
+from spark_jobs.cluster.read_tasks import COMMITS, ReadCommits
 from spark_jobs.cluster.unnamed_rows import both_names, has_unnamed_rows, named_rows
 from spark_jobs.lake.cluster_columns import COMMITTED, SOURCE, TENTATIVE
-from spark_jobs.lake.delta.commits import commit_guards
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.table_specs import TABLES
 
 _GAP, _NO_GAP = "/gap", (1 << 63) - 1
@@ -89,7 +89,7 @@ class NewCommits:
         self.expected = self.expected or TableVersions.of(lake, COMMITS)
         places = {log: str(cluster.place(log)[SOURCE]) for log in logs}
         keys = {log: f"{places[log]}/{log.topic_id or ''}" for log in logs}
-        recorded = commit_guards.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
+        recorded = commits.versions(lake, COMMITS, [name for key in keys.values() for name in (key, key + _GAP)])
         tentative = _tentative(lake, {places[log]: log for log in logs if standing(log) == COMMITTED})
         for log in logs:
             end, gap = recorded[keys[log]], recorded[keys[log] + _GAP]

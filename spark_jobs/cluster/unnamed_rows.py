@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from spark_jobs.lake.cluster_columns import SOURCE, UNKNOWN_CLUSTER
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.table_specs import TABLES
 
 

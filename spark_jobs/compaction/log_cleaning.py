@@ -34,7 +34,7 @@ from logcore.segments.scanning.scan import End
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import NewestByKey, both_sides
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive, cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import Opened, log_directory, segment_bytes, slice_bytes
@@ -43,7 +43,7 @@ from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
-    from spark_jobs.compaction.plan import CompactionLogPlan
+    from spark_jobs.compaction.job import CompactionLogPlan
     from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")

@@ -19,8 +19,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.nearest_names import no_such_topic
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.read_options import Notes, OffsetRange, ReadOptions
 from logcore.reading.shown_segments import columns_of
 from logcore.segments.filenames import METADATA_TOPIC, TopicPartition, is_coordinator_topic
 from spark_jobs.data_source.source_options import EARLIEST, LATEST, Bound, DataSourceOptions, Offsets

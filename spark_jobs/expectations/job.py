@@ -34,8 +34,7 @@ from spark_jobs.expectations.range_checks import (
     evaluate,
 )
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import checked

@@ -27,8 +27,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING
 from spark_jobs.lake.decoded.topic_tables import DECODED, topic_table
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.outlines import ExpectationResult
 
 if TYPE_CHECKING:

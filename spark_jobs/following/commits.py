@@ -12,7 +12,7 @@ from spark_jobs.following.topic_plan import FollowingPlan, Planned, with_way
 from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
 from spark_jobs.lake.decoded.remembered_tables import remember
 from spark_jobs.lake.decoded.topic_tables import topic_table
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.outlines import FollowingOutline, TopicOutline
 

@@ -16,7 +16,7 @@ from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan
 from spark_jobs.ingest.taken_segment import ExpectedRows, SegmentTask, TakenSegment, take_segment
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments.archive import archived
 from spark_jobs.lake.store import storage

@@ -24,8 +24,8 @@ from logcore.logs.growth.copies import CopyComparison, Range
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
+from logcore.reading.chosen_logs import nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
-from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.moved_logs import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
@@ -45,7 +45,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
 from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
 from spark_jobs.lake.store import local_copies
-from spark_jobs.lake.store.source_presence import is_gone
+from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices

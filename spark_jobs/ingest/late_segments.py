@@ -22,7 +22,7 @@ from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.tasks.segment_copy import CopyTask

@@ -15,7 +15,7 @@ from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake.repair_commands import move_command
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.store.source_presence import is_gone
+from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.placed_finding import PlacedFinding
 
 _MOST_NAMED = 5

@@ -22,7 +22,7 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OF_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.joined_logs import join_remote
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.storage.discovery import HeaderReader
 from logcore.storage.objects.addresses import AddressError
 from logcore.storage.source_errors import SourceUnreadable, shown

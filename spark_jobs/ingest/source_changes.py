@@ -27,13 +27,13 @@ from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
-from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archive_reader import ArchiveReader
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.source_presence import gone_files
+from spark_jobs.lake.store.referenced_bytes import gone_files
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.tasks.segment_slices import Swap, part_of
@@ -47,7 +47,7 @@ def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
     ids = {f"records_uncommitted/{log}": log for log in logs}
-    decided = commit_guards.versions(lake, "records_uncommitted", list(ids))
+    decided = commits.versions(lake, "records_uncommitted", list(ids))
     return {log: max(frontiers[log] or 0, decided[app] or 0) for app, log in ids.items()}
 
 

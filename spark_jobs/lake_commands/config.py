@@ -96,7 +96,7 @@ def _check(options: argparse.Namespace) -> int:
 def _set(options: argparse.Namespace) -> int:
     from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
-    from spark_jobs.policies.policies_edit import with_settings
+    from spark_jobs.policies.policies_file import with_settings
 
     settings = dict(each.partition("=")[::2] for each in options.settings)
     if not all(settings.values()):
@@ -165,7 +165,7 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     from logcore.cli.output.terminal import Terminal
     from logcore.errors import LogError
     from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
-    from logcore.reading.notes import Notes
+    from logcore.reading.read_options import Notes
     from logcore.topics.internal_topics import InternalTopic
     from logcore.topics.topic_settings import settings_of_topics
     from spark_jobs.cluster.internal_sources import clusters_of, logs_at
@@ -222,7 +222,7 @@ def _lines(policies: Any) -> Iterator[str]:
 
 
 def _schema() -> int:
-    from spark_jobs.policies.policy_schema import policy_schema
+    from spark_jobs.policies.policies_file import policy_schema
 
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")
     return ExitCode.CLEAN

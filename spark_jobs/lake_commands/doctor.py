@@ -15,7 +15,7 @@ from logcore.storage.discovery import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topics_with_tables
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import reading, table_uri
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage

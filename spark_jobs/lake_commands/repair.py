@@ -292,8 +292,7 @@ def _before_others(lake: str, name: str) -> int | None:
     from spark_jobs.errors import TableUnreadable
     from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
     from spark_jobs.lake.delta.state.foreign_commits import commits_since
-    from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-    from spark_jobs.lake.delta.tables.table_location import reading
+    from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading
 
     with contextlib.suppress(TableUnreadable), reading(lake, name):
         table = latest_snapshot(lake, name)
@@ -310,8 +309,7 @@ def _before_others(lake: str, name: str) -> int | None:
 def _restore(lake: str, name: str, version: int, run_id: str) -> None:
     from deltalake import CommitProperties
 
-    from spark_jobs.lake.delta.tables.snapshots import open_table
-    from spark_jobs.lake.delta.tables.table_location import reading
+    from spark_jobs.lake.delta.tables.snapshots import open_table, reading
 
     table = open_table(lake, name)
     assert table is not None

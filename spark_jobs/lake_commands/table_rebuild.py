@@ -23,14 +23,13 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
 
 from spark_jobs.errors import JobError, OutputMismatch
-from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
@@ -90,7 +89,7 @@ def rebuild(spark: SparkSession, lake: str, name: str, folder: str, run_id: str)
     if extra:
         made.alter.add_columns(list(Schema.from_arrow(pa.schema(extra)).fields))
     guards = [Guard(app, None, at) for app, at in sorted(_application_ids(lake, name, table).items())]
-    file_commits.add_files(folder, name, written, run_id, guards)
+    commits.add_files(folder, name, written, run_id, guards)
     return Rebuilt(version, rows, len(written), tuple(field.name for field in extra), tuple(missing))
 
 

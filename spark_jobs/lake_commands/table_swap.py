@@ -16,8 +16,7 @@ import shutil
 
 from spark_jobs.errors import ConcurrentChange, JobError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import READY_FILE, rebuilding_folder, table_uri
+from spark_jobs.lake.delta.tables.snapshots import READY_FILE, open_table, rebuilding_folder, table_uri
 from spark_jobs.lake.store import disk_sync, mapped_file, storage
 
 _COPIED_AT_ONCE = 1 << 30

@@ -24,7 +24,7 @@ from logcore.storage.remote_tier.chunked_segment import is_chunked_segment, read
 from logcore.storage.source_errors import shown
 from logcore.texts import sentences
 from spark_jobs.errors import StorageError
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from logcore.texts import sentences
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.commits import read_table_log

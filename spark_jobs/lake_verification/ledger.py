@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 from logcore.logs.model.offset_ledger import OffsetState, check_tiling
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import frontiers_command, run_command

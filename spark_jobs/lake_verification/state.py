@@ -18,10 +18,8 @@ from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_features import refuse_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command, run_command

@@ -10,9 +10,8 @@ from spark_jobs.errors import StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, existing
 from spark_jobs.lake.delta.files.live_files import idle_files, live_files
 from spark_jobs.lake.delta.tables.delta_log import History, read_history
-from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.delta.tables.table_features import is_supported
-from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize.log_cleanup import LEAST_VACUUM_MS

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.policies.policy_values import TIMES, OneOf, Pace, PlaceList, WebAddress, WholeNumber
-from spark_jobs.policies.setting import Setting
+from spark_jobs.policies.policy_values import TIMES, OneOf, Pace, PlaceList, Setting, WebAddress, WholeNumber
 
 ON_CLOSED_SEGMENTS = "on closed segments"
 

@@ -30,17 +30,22 @@ concerns ingest and publishing may leave it out, and then nothing is ever remove
 default, with one exception: ``retention.ms`` is unlimited, not seven days, because nothing is deleted by default.
 
 This module reads and checks the file. Other modules apply a policy (``logcore.logs.retention.retention``, …).
+
+Editors complete and check the file by its JSON schema (draft 2020-12), which is made from the declared settings. The
+reader is stricter in two places: numbers must be in plain digits, and a policy that removes something must state
+``cleanup.policy``. An edit of one setting leaves the lines that it does not concern as they are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
@@ -50,6 +55,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.policies.compression import DEFAULT, ZSTD, Compression
 from spark_jobs.policies.lake_settings import LAKE_SETTINGS
 from spark_jobs.policies.policy_values import (
+    TIMES,
     VARIABLE_PREFIX,
     FilePath,
     Name,
@@ -58,14 +64,15 @@ from spark_jobs.policies.policy_values import (
     Pace,
     PlaceList,
     Ratio,
+    Setting,
     SomeOf,
     TopicOrAddress,
     VariableOrPath,
     WebAddress,
     WholeNumber,
     is_address,
+    unit_names,
 )
-from spark_jobs.policies.setting import Setting
 from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
 from spark_jobs.policies.topic_settings import CLEANUP_POLICIES, SETTINGS
 
@@ -342,3 +349,114 @@ class _Reader:
 
 def _is_null(node: yaml.ScalarNode) -> bool:
     return node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+
+
+def policy_schema() -> dict[str, Any]:
+    """Return the schema as plain values."""
+    return {
+        "title": "Policies of Loglake",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "lake": _object(LAKE_SETTINGS),
+            "topics": {"type": "object", "additionalProperties": _object(SETTINGS)},
+        },
+    }
+
+
+def _object(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    properties = {name: _property(setting) | {"description": setting.meaning} for name, setting in settings.items()}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _property(setting: Setting) -> dict[str, Any]:
+    match setting.values:
+        case WholeNumber(least, greatest) as number:
+            plain = {"type": "integer", "minimum": least, "maximum": greatest}
+            return {"anyOf": [plain, {"type": "string", "pattern": number.pattern}]} if number.pattern else plain
+        case Ratio():
+            return {"type": "number", "minimum": 0, "maximum": 1}
+        case OneOf(words):
+            # YAML reads 4.0 as a number
+            numbers = [float(word) for word in words if word.replace(".", "", 1).isdigit()]
+            return {"enum": [*words, *numbers]}
+        case SomeOf(words):
+            word = {"enum": list(words)}
+            listed = f"^ *({'|'.join(words)})( *, *({'|'.join(words)}))* *$"
+            return {"anyOf": [{"type": "string", "pattern": listed}, {"type": "array", "items": word}]}
+        case FilePath() | VariableOrPath() | TopicOrAddress() | Name():
+            return {"type": "string"}
+        case NameList() | PlaceList():
+            return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        case WebAddress():
+            return {"type": "string", "pattern": "^(env:|https?://)"}
+        case Pace(words):
+            every = f"^every +[0-9]+ ?({'|'.join(unit_names(TIMES))})?$"
+            return {"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": every}]}
+
+
+_TOPICS = "topics"
+
+
+def with_settings(text: str, topic: str, settings: Mapping[str, str], name: str) -> str:
+    """Return the text of a policies file in which a topic has some settings.
+
+    The first pattern that matches a topic decides alone. So a topic that a glob matches gets an entry of its own before
+    all others, with the settings of the glob.
+
+    Args:
+        text: The file as it is; it may be empty.
+        topic: The exact name of the topic.
+        settings: Values by name, as they are written.
+        name: Of the file, for errors.
+
+    Raises:
+        UsageError: The file, a setting or its value cannot be used; or `topics` is not written as a block.
+    """
+    before = parse_policies(text, name)
+    lines = text.splitlines()
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    topics = (
+        next((v for k, v in root.value if k.value == _TOPICS), None) if isinstance(root, yaml.MappingNode) else None
+    )
+    stated = [f"{setting}: {value}" for setting, value in settings.items()]
+    if topics is None or not topics.value:
+        kept = [line for line in lines if line.split("#")[0].split(":")[0].strip() != _TOPICS]
+        lines = [*kept, f"{_TOPICS}:", *_entry(topic, stated, "  ")]
+    else:
+        if topics.flow_style or any(body.flow_style for _, body in topics.value):
+            raise UsageError(
+                f"{name}: write the patterns of `topics` as lines of their own, then run the command again."
+            )
+        matching = next((policy.pattern for policy in before.topics if policy.matches(topic)), None)
+        indent = " " * topics.start_mark.column
+        for pattern, body in topics.value:
+            if pattern.value == matching:
+                kept = [
+                    line[key.start_mark.column :]
+                    for key, value in body.value
+                    if key.value not in settings
+                    for line in lines[key.start_mark.line : _last_line(value) + 1]
+                ]
+                if matching == topic:
+                    lines[pattern.start_mark.line : _last_line(body) + 1] = _entry(topic, [*kept, *stated], indent)
+                    break
+                stated = [*kept, *stated]
+        if matching != topic:
+            first = topics.value[0][0].start_mark.line
+            lines[first:first] = _entry(topic, stated, indent)
+    changed = "\n".join(lines) + "\n"
+    parse_policies(changed, name)
+    return changed
+
+
+def _entry(topic: str, stated: list[str], indent: str) -> list[str]:
+    return [f"{indent}{json.dumps(topic)}:", *(f"{indent}  {line}" for line in stated)]
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The line on which the text of a node ends. The end of a block is where the next token begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _last_line(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.line)

@@ -15,8 +15,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from logcore.topics.topic_settings import TopicSettings
 from spark_jobs.policies.compression import DEFAULT, Compression
-from spark_jobs.policies.policy_values import INT64_MAX, Ratio, WholeNumber
-from spark_jobs.policies.setting import Setting
+from spark_jobs.policies.policy_values import INT64_MAX, Ratio, Setting, WholeNumber
 from spark_jobs.policies.topic_settings import CLEANUP_POLICIES, SETTINGS, UNLIMITED
 
 LATEST_POLICIES = {"delete": 1, "soft-delete": 2}

@@ -20,12 +20,12 @@ from spark_jobs.policies.policy_values import (
     NameList,
     OneOf,
     Ratio,
+    Setting,
     SomeOf,
     TopicOrAddress,
     VariableOrPath,
     WholeNumber,
 )
-from spark_jobs.policies.setting import Setting
 
 UNLIMITED = -1
 

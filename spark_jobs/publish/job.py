@@ -26,8 +26,8 @@ from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_en
 from logcore.segments.filenames import METADATA_TOPIC, is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.errors import CommitUnanswered, ConcurrentChange
-from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
@@ -304,7 +304,7 @@ def _commit(
         added = [file for log in unmoved for file in files[log.log]]
         guards = [log.guard for log in unmoved]
         try:
-            file_commits.add_files(config.lake, "records", added, config.run_id, guards, check=check)
+            commits.add_files(config.lake, "records", added, config.run_id, guards, check=check)
         except CommitUnanswered:
             if not _are_live(config.lake, unmoved, files):
                 raise

@@ -37,9 +37,9 @@ from logcore.segments.filenames import (
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
@@ -135,7 +135,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
     """
     lake = config.lake
     versions = archive.planned_versions(lake, archive.read_logs(lake, config.logs))
-    indexed = commit_guards.versions(lake, "segments", [indexed_id(log) for log in versions])
+    indexed = commits.versions(lake, "segments", [indexed_id(log) for log in versions])
     rows = read_rows(lake, "validations", ["segment_id", "verdict"]).to_pylist()
     verdicts = {row["segment_id"]: row["verdict"] for row in rows}
     live: dict[str, list[Segment]] = {}
@@ -277,7 +277,7 @@ def _looked_at(plan: RebuildPlan, config: RebuildIndexesConfig, logs: Sequence[s
         for log in logs
         if plan.indexed[indexed_id(log)] != plan.versions[log]
     ]
-    file_commits.add_files(config.lake, "segments", [], config.run_id, guards)
+    commits.add_files(config.lake, "segments", [], config.run_id, guards)
 
 
 def _not_rebuilt(segments: Sequence[Segment], base_offset: int | None, why: str) -> PlacedFinding:

@@ -8,37 +8,66 @@
 Without ``apply`` it reports what each log would lose and writes nothing. The archive is only read, and ``out`` must not
 be in the lake. For a recreated topic the latest incarnation is used, unless logs are named. An existing directory stays
 as it is. If it is identical to the result of an earlier run, it counts as done.
+
+A worker handles one log, from its segments to a directory, and only reads the archive.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from logcore.columns.checking.verified_batches import read_verified
+from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
-from logcore.logs.model.partition_directory import RootLines
-from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
-from logcore.storage.partition_output import write_root_files
+from logcore.logs.model.partition_directory import (
+    Cut,
+    Keep,
+    PartitionDirectory,
+    PartitionFile,
+    Proposal,
+    ProposedFile,
+    RootLines,
+)
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.segment_recovery import IndexRules, Recover
+from logcore.records.varint import Buffer
+from logcore.segments.filenames import (
+    LEADER_EPOCH_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA_FILE,
+    TIME_INDEX_SUFFIX,
+    TopicPartition,
+    segment_file_name,
+)
+from logcore.segments.side_files import checkpoints
+from logcore.segments.side_files.leader_epochs import EpochEntry
+from logcore.storage.partition_output import PartitionOutput, write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.segment_files import segment_files
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOG_ACTIONS
 from spark_jobs.outlines import RecoverOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
+from spark_jobs.reads import Reads
 from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
@@ -55,10 +84,6 @@ class RecoverLogPlan:
     row: LogRow
     segments: tuple[Segment, ...]
     first_dirty_offset: int | None
-
-
-Done = tuple[RecoverLogPlan, RecoveredLog]
-"""A log and its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +137,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
     segments: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(config.lake, logs):
         segments.setdefault(segment.log, []).append(segment)
-    cleaned = commit_guards.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
+    cleaned = commits.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
     plans = [RecoverLogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
     return RecoverPlan(tuple(plans), lake_policies(config.policies, config.lake, config.as_of_ms))
 
@@ -209,7 +234,7 @@ def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
     ).to_pylist()
     known = {tuple(row.values()) for row in recorded}
     new = [row for row in rows if tuple(row[name] for name in _TOLD_BY) not in known]
-    row_commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
+    commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
 
 
 _TOLD_BY = ("log", "segment_id", "rule", "reason", "as_of_ms")
@@ -252,3 +277,166 @@ def _changes(done: Sequence[Done]) -> Iterator[LogChange]:
                 "losses": len(result.plan["losses"]),
             }
             yield LogChange(log.row.log, log.row.topic, log.row.partition, metrics)
+
+
+CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverTask:
+    """A log, and what its broker would know about it."""
+
+    lake: str
+    topic: str
+    partition: int
+    segments: tuple[Segment, ...]
+    """Live segments in offset order; empty if retention removed the whole log."""
+    topic_id: str | None
+    leader_epochs: str
+    """JSON [[epoch, start offset], …], as ``logs`` keeps them."""
+    log_end_offset: int
+    high_watermark: int | None
+    first_dirty_offset: int | None
+    index_interval_bytes: int
+    as_of_ms: int
+    salvage: bool
+    out: str | None
+    """The new partition directory; None: only the plan is made."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.topic}-{self.partition}", None, None, self.log_end_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredLog:
+    """The result for one log."""
+
+    plan: dict[str, Any] | None = None
+    """Plan as :meth:`RecoveryPlan.as_dict` returns it."""
+    log_bytes: int = 0
+    """Bytes of its `.log` files."""
+    written: bool = False
+    """Whether the directory exists now."""
+    error: str | None = None
+    """Why it is not recovered."""
+
+
+Done = tuple[RecoverLogPlan, RecoveredLog]
+"""A log and its result."""
+
+
+def recover_log(task: RecoverTask) -> RecoveredLog:
+    """Recover one log."""
+    try:
+        with segment_files(task.lake, task.segments, joined=True) as logs:
+            return _recover(task, logs)
+    except LogError as error:
+        return RecoveredLog(error=str(error))
+    except OSError as error:
+        return RecoveredLog(error=f"{error.filename or task.out}: {error.strerror or error}")
+
+
+def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> RecoveredLog:
+    recover = segment_recovery()
+    config = TopicConfig(index_interval_bytes=task.index_interval_bytes)
+    directory = _directory(task, logs | _indexes(task, logs, config, recover))
+    plan = plan_recovery(
+        directory, config, as_of_ms=task.as_of_ms, salvage=task.salvage, recover=recover, read=read_verified
+    )
+    if plan.refusal is not None:
+        return RecoveredLog(plan.as_dict(), error=plan.refusal)
+    # Sync everything before the rename: a broker that starts on the directory has nothing to recover.
+    plan = replace(plan, root=replace(plan.root, recovery_point=plan.log_end_offset))
+    contents = {name: _content(directory, file) for name, file in plan.files.items()}
+    if task.out is not None and not _is_there(task.out, contents):
+        _write(task, directory, plan.files, contents)
+    logs_bytes = sum(len(content) for name, content in contents.items() if name.endswith(".log"))
+    contents.clear()  # these are views of files that are closed now
+    return RecoveredLog(plan.as_dict(), logs_bytes, written=task.out is not None)
+
+
+def _indexes(
+    task: RecoverTask, logs: dict[str, PartitionFile], config: TopicConfig, recover: Recover
+) -> dict[str, PartitionFile]:
+    """The indexes that a broker has beside its segments.
+
+    Without them a start recovers each segment alone, and leaves gaps where it would otherwise end the log.
+    """
+    rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
+    found = {}
+    for name, file in logs.items():
+        with suppress(LogError):  # there is no index then, and the plan reports the consequence
+            made = recover(file.content, int(name[:20]), rules)
+            for suffix, content in ((OFFSET_INDEX_SUFFIX, made.offset_index), (TIME_INDEX_SUFFIX, made.time_index)):
+                found[name[:20] + suffix] = PartitionFile(name[:20] + suffix, content, file.modified_ms)
+    return found
+
+
+def _directory(task: RecoverTask, logs: dict[str, PartitionFile]) -> PartitionDirectory:
+    files = dict(logs)
+    begins_at = task.segments[0].base_offset if task.segments else task.log_end_offset
+    if not files:
+        name = segment_file_name(begins_at)
+        files[name] = PartitionFile(name, b"", task.as_of_ms)
+    epochs = tuple(EpochEntry(epoch, start) for epoch, start in json.loads(task.leader_epochs))
+    if epochs:
+        files[LEADER_EPOCH_FILE] = _file(task, LEADER_EPOCH_FILE, checkpoints.format_leader_epochs(epochs))
+    if task.topic_id is not None:
+        metadata = checkpoints.format_partition_metadata(task.topic_id)
+        files[PARTITION_METADATA_FILE] = _file(task, PARTITION_METADATA_FILE, metadata)
+    return PartitionDirectory(
+        TopicPartition(task.topic, task.partition),
+        files,
+        recovery_point=0,
+        log_start_offset=begins_at,
+        high_watermark=task.high_watermark,
+        first_dirty_offset=task.first_dirty_offset,
+    )
+
+
+def _file(task: RecoverTask, name: str, content: bytes) -> PartitionFile:
+    return PartitionFile(name, content, task.as_of_ms)
+
+
+def _content(directory: PartitionDirectory, file: ProposedFile) -> Buffer:
+    if isinstance(file, Keep):
+        return directory.files[file.source].content
+    if isinstance(file, Cut):
+        return memoryview(directory.files[file.source].content)[: file.size]
+    return file.content
+
+
+def _write(task: RecoverTask, directory: PartitionDirectory, files: Proposal, contents: dict[str, Buffer]) -> None:
+    """Write the directory.
+
+    Raises:
+        LogError: The path exists with other contents.
+        OSError: A file cannot be written.
+    """
+    assert task.out is not None
+    with PartitionOutput(os.path.join(task.lake, "archive"), task.out) as output:
+        for name, file in files.items():
+            modified_ms = directory.files[file.source].modified_ms if isinstance(file, Keep) else file.modified_ms
+            with output.stream(name, modified_ms) as stream:
+                content = memoryview(contents[name])
+                for start in range(0, len(content), CHUNK_BYTES):
+                    stream.write(content[start : start + CHUNK_BYTES])
+
+
+def _is_there(out: str, contents: dict[str, Buffer]) -> bool:
+    """Whether this exact directory already exists: an earlier run wrote it and was killed later."""
+    if not os.path.isdir(out) or set(os.listdir(out)) != contents.keys():
+        return False
+    return all(_holds(os.path.join(out, name), content) for name, content in contents.items())
+
+
+def _holds(path: str, content: Buffer) -> bool:
+    if os.path.getsize(path) != len(content):
+        return False
+    with open(path, "rb") as file, memoryview(content) as expected:
+        for start in range(0, len(expected), CHUNK_BYTES):
+            if file.read(CHUNK_BYTES) != expected[start : start + CHUNK_BYTES]:
+                return False
+    return True

@@ -28,8 +28,8 @@ from deltalake import DeltaTable
 from logcore.logs.model.offset_ledger import joined, split
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange, OutputMismatch
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.state.tables_file import doubt_archive
 from spark_jobs.lake.ledger import finding_rows, frontier
@@ -416,7 +416,7 @@ def _rewrite(
     if not removed and not added:
         return
     application = f"replace/{_digest([rewrite.laid.request for rewrite in kept] or requests, archived.held)}"
-    planned = commit_guards.versions(config.lake, TABLE, [application])[application]
+    planned = commits.versions(config.lake, TABLE, [application])[application]
 
     def check(table: DeltaTable) -> None:
         gone = archived.lost_paths
@@ -430,9 +430,7 @@ def _rewrite(
                 raise ConcurrentChange(f"Table {TABLE}: files of {request.log} were changed since they were read.")
 
     guard = Guard(application, planned, (planned or 0) + 1)
-    file_commits.rewrite_files(
-        config.lake, TABLE, removed, added, config.run_id, [guard], data_change=True, check=check
-    )
+    commits.rewrite_files(config.lake, TABLE, removed, added, config.run_id, [guard], data_change=True, check=check)
 
 
 def _digest(requests: Sequence[LogRequest], held: ArchivedBytes) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from logcore.logs.model.findings import found
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets, merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow

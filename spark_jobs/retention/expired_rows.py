@@ -24,19 +24,17 @@ import pyarrow.compute as pc
 from spark_jobs.errors import OutputMismatch
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions, versions
-from spark_jobs.lake.delta.commits.file_commits import rewrite_files
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions, rewrite_files, versions
 from spark_jobs.lake.delta.files.file_contents import read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.delta_log import EXPIRED
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.published.gone_rows import Gone
-from spark_jobs.lake.published.withdrawals import Cause, LogWithdrawal, WithdrawalPlan
+from spark_jobs.lake.published.withdrawals import Cause, Gone, LogWithdrawal, WithdrawalPlan
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.written_file import first_error
@@ -173,7 +171,7 @@ def apply(plan: ExpiryPlan, lake: str, run_id: str, as_of_ms: int, executor: Exe
             spec=None if name in TABLES else with_columns(name, extra_columns(lake, name)),
         )
     if plan.runs:
-        row_commits.delete(lake, "runs", ("run_id", plan.runs), run_id)
+        commits.delete(lake, "runs", ("run_id", plan.runs), run_id)
 
 
 def _old_runs(lake: str, limit_ms: int | None, as_of_ms: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.file_contents import LogKey, by_log, integers
 from spark_jobs.lake.delta.files.live_files import read_batches
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.policies.compression import Compression
 from spark_jobs.reads import Reads

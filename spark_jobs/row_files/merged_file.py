@@ -21,8 +21,7 @@ from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared, has_value
 from spark_jobs.lake.delta.files.live_files import open_parquet
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_spec import TableSpec

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import reading, table_uri
 from spark_jobs.lake.segments.archive import log_key
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES

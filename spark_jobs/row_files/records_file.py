@@ -19,7 +19,7 @@ from logcore.errors import LogError
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import PUBLISHED_AT, TABLES

@@ -22,7 +22,7 @@ from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.file_contents import COLUMNS, FileUnreadable, batches_of, opened
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_spec import TableSpec

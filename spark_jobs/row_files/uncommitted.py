@@ -27,12 +27,11 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.model.transactions import TransactionState
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
@@ -124,7 +123,7 @@ def plan(
         passing: Logs whose policy publishes offsets after damage.
     """
     ids = [application for log in decided for application in _applications(log)]
-    recorded = commit_guards.versions(lake, TABLE, ids)
+    recorded = commits.versions(lake, TABLE, ids)
     table = open_table(lake, TABLE)
     files: dict[tuple[str, str | None], list[LiveFile]] = {}
     for file in live_files(table) if table is not None else ():
@@ -167,7 +166,7 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, executor: Executor | No
         added += [file for result in written for file in result.written.files]
         guards += log.guards
     if guards:
-        file_commits.rewrite_files(lake, TABLE, removed, added, run_id, guards, data_change=True)
+        commits.rewrite_files(lake, TABLE, removed, added, run_id, guards, data_change=True)
     outcome.records = sum(file.rows for file in added)
     return outcome
 
@@ -183,10 +182,10 @@ def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
     if not offsets or open_table(lake, TABLE) is None:
         return
     ids = {log: _applications(log)[0] for log in offsets}
-    recorded = commit_guards.versions(lake, TABLE, list(ids.values()))
+    recorded = commits.versions(lake, TABLE, list(ids.values()))
     guards = [Guard(ids[log], recorded[ids[log]], at) for log, at in offsets.items() if at < (recorded[ids[log]] or 0)]
     if guards:
-        file_commits.add_files(lake, TABLE, [], run_id, guards)
+        commits.add_files(lake, TABLE, [], run_id, guards)
 
 
 def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) -> int | None:

@@ -23,7 +23,7 @@ from logcore.logs.model.findings import Finding, found
 from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import mapped_file

@@ -30,10 +30,9 @@ from deltalake.exceptions import DeltaError
 
 from logcore.logs.model.offset_ledger import restart_offset
 from spark_jobs.errors import TableUnreadable
-from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
@@ -226,9 +225,7 @@ class _Needs:
         self._unrecorded = unrecorded
         self._live = {archive.stem_of(s.path) for s in segments if s.retired_ms is None}
         self._frontiers = frontier.read_frontiers(lake, wanted)
-        uncommitted = commit_guards.versions(
-            lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted]
-        )
+        uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
         self._uncommitted = {log: uncommitted[f"records_uncommitted/{log}"] for log in wanted}
         self._ledger = frontier.read_ledger(lake, wanted) if wanted else {}
         self._unchecked = pending_ranges(lake) if wanted else {}

@@ -11,20 +11,23 @@ Without ``apply`` only the plan is made. Files of tables are merged and removed 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
+from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
@@ -35,11 +38,10 @@ from spark_jobs.outlines import JoinedSlices, KeptFiles, LakeFile, LakeFiles, Me
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks.executor import run_tasks
-from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
+from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, fit_together, merge_slices
 from spark_jobs.tasks.segment_pass import ValidatedSegment
 from spark_jobs.tidy_archive import archive_removal
-from spark_jobs.tidy_archive.archive_removal import Clocks, RemovalPlan
-from spark_jobs.tidy_archive.slices import Slices, mergeable
+from spark_jobs.tidy_archive.archive_removal import NO_POLICY, Clocks, RemovalPlan
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -110,7 +112,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     if config.only_join:
         return _plan_to_join(config, policies, clocks)
     # Read the versions first: a later commit of another run then refuses this plan.
-    table_versions = commit_guards.table_versions(lake, "validations", "batches")
+    table_versions = commits.table_versions(lake, "validations", "batches")
     files = archive_removal.archive_files(lake)
     logs = sorted(archive.read_logs(lake))
     versions = archive.planned_versions(lake, logs)
@@ -143,7 +145,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
 def _plan_to_join(config: TidyArchiveConfig, policies: Policies, clocks: Clocks) -> TidyArchivePlan:
     """Plan merges from live rows alone: a watch does this often, and a lake has many more retired ones."""
     lake = config.lake
-    table_versions = commit_guards.table_versions(lake, "validations", "batches")
+    table_versions = commits.table_versions(lake, "validations", "batches")
     versions = archive.planned_versions(lake, sorted(archive.read_logs(lake)))
     live = archive.read_segments(lake)
     small = [s.segment_id for s in live if config.small_bytes is None or s.size < config.small_bytes]
@@ -247,7 +249,7 @@ def _forget(config: TidyArchiveConfig, ids: Sequence[str]) -> None:
     """Delete the rows of merged slices. Rows of ``validations`` go first, so that none remains without its batches."""
     if ids:
         for name in ("validations", "batches"):
-            row_commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
+            commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
 
 
 # --- merging ---------------------------------------------------------------------------------------------------------
@@ -306,10 +308,10 @@ def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[
     for name in ("validations", "batches") if ids else ():
         begun = set(read_rows(config.lake, name, ["segment_id"], where)["segment_id"].to_pylist())
         if begun:
-            row_commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
-    file_commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
+            commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
+    commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
     rows = [_validation(slices, merged, validated) for slices, merged, validated in new]
-    row_commits.append(
+    commits.append(
         config.lake,
         "validations",
         pa.Table.from_pylist(rows, schema=VALIDATIONS),
@@ -369,3 +371,91 @@ def _changes(removal: RemovalPlan, done: Sequence[tuple[Slices, Segment]]) -> It
 
 def _listed(files: tuple[LakeFile, ...]) -> LakeFiles:
     return LakeFiles(len(files), sum(file.size for file in files), files[:LISTED_FILES])
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Adjacent live segments that form one segment, with their rows of ``validations``."""
+
+    segments: tuple[Segment, ...]
+    validations: tuple[Mapping[str, Any], ...]
+
+    @property
+    def log(self) -> str:
+        """The key of their log."""
+        return self.segments[0].log
+
+    @property
+    def size(self) -> int:
+        """Bytes of all slices."""
+        return sum(segment.size for segment in self.segments)
+
+    def total(self, count: str) -> int:
+        """Sum of a count of ``validations``."""
+        return sum(row[count] for row in self.validations)
+
+
+def mergeable(
+    live: Iterable[Segment],
+    validations: Mapping[str, Mapping[str, Any]],
+    policies: Policies,
+    small_bytes: int | None = None,
+) -> Iterator[Slices]:
+    """Group the slices of each source segment into groups of at most `segment.bytes`.
+
+    A log that grows between runs leaves several slices of one source file. A slice that is larger than all later ones
+    together waits until the source closes the segment, so that no byte is copied again and again. Three kinds of slices
+    are not joined: damaged ones, rewritten ones, and those that are registered at their source.
+
+    Args:
+        live: Segments that are not retired.
+        validations: Their rows of ``validations``, by segment id.
+        policies: They may set `segment.bytes`.
+        small_bytes: Slices of at least this size stay alone; None: none does.
+    """
+    ingested = [s for s in live if s.generation == archive.GENERATION_INGESTED]
+    ingested.sort(key=lambda s: (s.log, s.base_offset))
+    for _, of_one_source in groupby(ingested, key=lambda s: (s.log, s.origin_base_offset)):
+        for run in _runs(list(of_one_source), validations, math.inf if small_bytes is None else small_bytes):
+            limit = (policies.for_topic(run[0].topic) or NO_POLICY).segment_bytes
+            for group in _groups(run, limit):
+                yield Slices(tuple(group), tuple(validations[s.segment_id] for s in group))
+
+
+def _runs(
+    slices: Sequence[Segment], validations: Mapping[str, Mapping[str, Any]], small: float
+) -> Iterator[list[Segment]]:
+    """Runs of undamaged slices that are small. Each slice begins where the one before it ends."""
+    run: list[Segment] = []
+    for segment in slices:
+        row = validations.get(segment.segment_id)
+        is_sound = row is not None and row["verdict"] == str(End.CLEAN) and not segment.lies_at_source
+        fits = is_sound and segment.size < small
+        if run and not (fits and fit_together(run[-1], segment)):
+            yield run
+            run = []
+        if fits:
+            run.append(segment)
+    if run:
+        yield run
+
+
+def _groups(run: Sequence[Segment], limit: int) -> Iterator[list[Segment]]:
+    group: list[Segment] = []
+    size = 0
+    for segment in run:
+        if group and size + segment.size > limit:
+            yield from _worth_it(group)
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size
+    yield from _worth_it(group)
+
+
+def _worth_it(group: list[Segment]) -> Iterator[list[Segment]]:
+    if group and not group[-1].sealed:
+        behind = sum(segment.size for segment in group)
+        while group and group[0].size > (behind := behind - group[0].size):
+            group = group[1:]
+    if len(group) > 1:
+        yield group

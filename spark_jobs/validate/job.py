@@ -31,11 +31,10 @@ from logcore.logs.model.offset_ledger import offsets_by_state
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.log_transactions import read_transactions
@@ -129,7 +128,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     passed open offsets.
     """
     # Read the versions first: a later commit of another run then refuses this plan.
-    versions = commit_guards.table_versions(config.lake, *WRITTEN)
+    versions = commits.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
     segments = archive.read_segments(config.lake, config.logs, live=False, joined=False)
     where: list[tuple[str, str, object]] = [("segment_id", "in", [segment.segment_id for segment in segments])]
@@ -216,7 +215,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
-            row_commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, expected)
+            commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, expected)
     work = partial(validate_one, config.lake)
     results = executor.run(work, segments, [segment.size for segment in segments])
     both = list(zip(segments, results, strict=True))
@@ -230,7 +229,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
         if table == "batches":
             small = ((segment, result.rows) for segment, result in validated if result.rows is not None)
             files += small_segments.write_rows(config.lake, small)
-        file_commits.add_files(config.lake, table, files, config.run_id, expected=expected)
+        commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
     at_hand = {segment.segment_id: result.rows for segment, result in validated if result.rows is not None}
     passes, refused = _log_passes(plan, config, executor, at_hand)
@@ -250,7 +249,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     frontier.commit_ledger(config.lake, rows, moved, config.run_id, expected)
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
-        row_commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
+        commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
     _commit_validations(validated, config, expected)
     counts: dict[str, list[ValidationCounts]] = {}
     for segment, result in validated:
@@ -334,7 +333,7 @@ def _commit_transactions(
             moved.append(log.row.log)
     if moved:
         made = pa.concat_tables(rows)
-        row_commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, expected=expected)
+        commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, expected=expected)
 
 
 def _ledgers(
@@ -404,7 +403,7 @@ def _of_log(row: LogRow, transactions: pa.Table) -> pa.Table:
 def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, expected: TableVersions) -> None:
     rows = [result.counts.row(segment, config.as_of_ms) for segment, result in validated]
     columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
-    row_commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
+    commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
 def _change(log: ValidateLogPlan, mine: Sequence[ValidationCounts], ledger: Sequence[LedgerRow]) -> LogChange:

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows, reading, table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile

@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 
 from logcore.messages.reader import ReadMessage
 from logcore.reading.internal_topics.internal_logs import each_record
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.topics.internal_topics import InternalTopic, record_messages
-from spark_jobs.cluster.commit_rows import read_commits
 from spark_jobs.cluster.internal_sources import clusters_of, logs_at
+from spark_jobs.cluster.read_tasks import read_commits
 from tests.bench.commands import check_dumps, in_memory, process, tool
 from tests.bench.commit_logs import CommitLog, CommitTotals, commit_log
 from tests.bench.results import Line, Unit, compared, seconds

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from logcore.columns.wanted import Wanted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.consumer_log import ChosenRecords
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.shown_segments import columns_of
 from logcore.remote.aiven_layout import index_path
 from logcore.remote.stored_part import SegmentPart

@@ -14,7 +14,7 @@ import pytest
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.logs import lookup
 from logcore.logs.model.transactions import TransactionState
-from logcore.reading.offset_lookup import lookup_log
+from logcore.reading.consumer_log import lookup_log
 from logcore.reading.read_options import ReadRules
 from logcore.reading.visible_offsets import visible_window
 from logcore.segments.filenames import DirectoryKind

@@ -14,8 +14,7 @@ from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import check_tiling
 from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.reading.log_reading import read_log, records_from
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.side_files import producer_state
 from logcore.storage.discovery import discover, read_file
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot

@@ -39,7 +39,7 @@ def _killed_after(module: Any, name: str, when: Callable[..., bool]) -> None:
 def plant(point: str) -> None:
     """Arrange that this process dies at `point`."""
     from spark_jobs.expectations import job as expectations
-    from spark_jobs.lake.delta.commits import file_commits
+    from spark_jobs.lake.delta import commits
     from spark_jobs.lake.segments import archive
     from spark_jobs.publish import job as publish
     from spark_jobs.validate import job as validate
@@ -51,7 +51,7 @@ def plant(point: str) -> None:
         "ledger committed before validations": lambda: _killed_before(validate, "_commit_validations"),
         "Parquet written before the publish commit": lambda: _killed_before(publish, "_commit"),
         "publish commit landed before its answer": lambda: _killed_after(
-            file_commits, "add_files", lambda lake, name, *_, **__: name == "records"
+            commits, "add_files", lambda lake, name, *_, **__: name == "records"
         ),
         "inside the next job": lambda: _killed_before(expectations, "apply"),
     }

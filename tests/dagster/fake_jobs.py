@@ -18,10 +18,10 @@ from logcore.logs.model.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.discovery import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.state import tables_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -230,7 +230,7 @@ def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             if row.log == segment.log and row.state is OffsetState.PRESENT
         )
         validated.append({**dict.fromkeys(VALIDATIONS.names), **numbers, **place, "batches": 1, "records": good})
-    row_commits.append(config.lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), config.run_id)
+    commits.append(config.lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), config.run_id)
     found = record(config.lake, placed, config.run_id, config.as_of_ms)
     return changes, {"findings": tuple(found)}
 
@@ -261,7 +261,7 @@ def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         offsets = [o for r in ranges if r.state is OffsetState.PRESENT for o in range(r.start_offset, r.end_offset)]
         rows = [_row(schema, first, offset) for offset in offsets if start <= offset < end]
         guard = Guard(frontier.application_id(log), at, end)
-        row_commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id, [guard])
+        commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id, [guard])
         ledger_ranges.sync_published(config.lake, config.run_id, [log])
         figures = {"records": len(rows), "start_offset": start, "end_offset": end}
         changes.append(LogChange(log, first.topic, first.partition, figures))

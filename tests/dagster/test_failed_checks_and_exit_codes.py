@@ -22,7 +22,7 @@ from pipelines.run.check_definitions import (
 )
 from pipelines.run.explained_names import explained_names
 from pipelines.run.outcome import RunOutcome
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of

@@ -14,7 +14,7 @@ from pipelines.command.running import Runner
 from pipelines.run.look import outcome_without_work
 from pipelines.run.outcome import RunOutcome
 from spark_jobs import launch
-from spark_jobs.lake.delta.tables import table_rows
+from spark_jobs.lake.delta.tables import snapshots
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
 
@@ -36,7 +36,7 @@ def test_each_table_is_read_at_most_once_after_a_run_and_not_at_all_after_one_wi
     segment.write_bytes(content)
     read: Counter[str] = Counter()
     looks: list[RunOutcome | None] = []
-    open_dataset, run = table_rows.open_dataset, Runner.run
+    open_dataset, run = snapshots.open_dataset, Runner.run
 
     def counted(lake: str, name: str, *arguments: Any) -> Any:
         read[name] += 1
@@ -53,7 +53,7 @@ def test_each_table_is_read_at_most_once_after_a_run_and_not_at_all_after_one_wi
         read.clear()
         return outcome
 
-    monkeypatch.setattr(table_rows, "open_dataset", counted)
+    monkeypatch.setattr(snapshots, "open_dataset", counted)
     monkeypatch.setattr(Runner, "run", forgotten)
     monkeypatch.setattr(run_lake, "outcome_without_work", looked)
     with without_spark():

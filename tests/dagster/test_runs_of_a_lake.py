@@ -197,7 +197,7 @@ def test_a_step_that_is_tried_again_leaves_one_row_with_what_all_attempts_did(
 def test_a_row_whose_commit_was_not_confirmed_is_not_written_twice(
     execute: Execute, lake: str, world: World, no_waiting: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, tries = run_rows.row_commits.append, []
+    whole, tries = run_rows.commits.append, []
 
     def append(*arguments: Any) -> None:
         whole(*arguments)
@@ -205,7 +205,7 @@ def test_a_row_whose_commit_was_not_confirmed_is_not_written_twice(
         if tries == ["runs"]:
             raise CommitUnanswered("The store closed the connection.")
 
-    monkeypatch.setattr(run_rows, "row_commits", type("Commits", (), {"append": staticmethod(append)}))
+    monkeypatch.setattr(run_rows, "commits", type("Commits", (), {"append": staticmethod(append)}))
     assert execute(lake=lake).success
     assert tries == ["runs"]
     assert len(rows(lake)) == 1

@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs import launch
-from spark_jobs.cluster.kept_history import with_history
+from spark_jobs.cluster.job import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.errors import LakeRefused, UsageError
-from spark_jobs.lake.delta.commits import table_commit
+from spark_jobs.lake.delta import commits
 from spark_jobs.machine import engine
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
@@ -265,7 +265,7 @@ def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(
 
     whole = prepared(tmp_path / "whole")
     whole.run()
-    land = table_commit.TableCommit._land
+    land = commits.TableCommit._land
     stops = 0
     for stop_at in range(20):
         stopped = prepared(tmp_path / f"stopped-{stop_at}")
@@ -278,7 +278,7 @@ def test_a_run_that_stops_at_any_commit_is_completed_by_the_next(
             land(self, *arguments, **named)
 
         with monkeypatch.context() as patch:
-            patch.setattr(table_commit.TableCommit, "_land", once)
+            patch.setattr(commits.TableCommit, "_land", once)
             try:
                 stopped.run()
             except Stopped:

@@ -19,7 +19,7 @@ from spark_jobs import launch
 from spark_jobs.compaction import job as compaction
 from spark_jobs.compaction.log_cleaning import CleaningResult
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake.delta.commits import file_commits, row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
 from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
@@ -202,18 +202,18 @@ def test_a_run_that_died_is_completed_by_the_next_to_the_same_tables(lake, rows,
         "validations": (compaction, "_commit_validations"),
         "swap": (compaction, "_swap"),
         "ledger": (compaction.removals.frontier, "commit_ledger"),
-        "log_actions": (compaction.removals.row_commits, "append"),
+        "log_actions": (compaction.removals.commits, "append"),
     }
     with monkeypatch.context() as patch:
         if dies_in == "log_actions":
-            real = row_commits.append
+            real = commits.append
 
             def die_at_actions(lake: str, name: str, *rest: object, **more: object) -> None:
                 if name == "log_actions":
                     raise KeyboardInterrupt
                 real(lake, name, *rest, **more)
 
-            patch.setattr(row_commits, "append", die_at_actions)
+            patch.setattr(commits, "append", die_at_actions)
         else:
             patch.setattr(*targets[dies_in], die)
         with pytest.raises(KeyboardInterrupt):
@@ -305,7 +305,7 @@ def test_a_log_that_was_touched_since_its_plan_is_planned_again_and_the_other_is
         if not overtaken:
             overtaken.append(logs[0].plan.row.log)
             touched = archive.guard_of(overtaken[0], logs[0].plan.version)
-            file_commits.add_files(config.lake, "segments", [], "other", [touched])
+            commits.add_files(config.lake, "segments", [], "other", [touched])
         real(config, logs)
 
     monkeypatch.setattr(compaction, "_commit_swap", overtake)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.decode import plan
+from spark_jobs.decode import job
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.machine import engine
 from tests.in_process import InProcessExecutor
@@ -55,7 +55,7 @@ def test_deadly_rows_anywhere_are_undecoded_and_all_others_are_decoded(
     tmp_path: Path, executor: MortalExecutor, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(plan, "TASK_ROWS", drawn.choice([7, 1000]))
+    monkeypatch.setattr(job, "TASK_ROWS", drawn.choice([7, 1000]))
     deadly = {drawn.randrange(ROWS): drawn.choice(["key", "value", "both"]) for _ in range(drawn.randint(1, 4))}
     rows = [
         (DEADLY if deadly.get(at) in ("key", "both") else b"k", DEADLY if deadly.get(at) in ("value", "both") else b"v")

@@ -12,11 +12,11 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
-from spark_jobs.decode import job, plan
+from spark_jobs.decode import job
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.decoded.topic_tables import decoded_spec, topic_table
-from spark_jobs.lake.delta.commits import table_commit
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.machine import engine
@@ -309,7 +309,7 @@ def test_schemas_from_an_address_decode_as_those_of_the_topic(lake: Registered) 
 @pytest.mark.parametrize("at", [0, 3, 12])
 def test_a_log_of_many_tasks_ends_before_the_first_row_that_waits(lake: Registered, monkeypatch, at: int) -> None:
     monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
-    monkeypatch.setattr(plan, "TASK_ROWS", 3)
+    monkeypatch.setattr(job, "TASK_ROWS", 3)
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     lake.register(1, FIRST)
     lake.register(2, avro({"name": "id", "type": "string"}), version=2)
@@ -405,7 +405,7 @@ def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(la
     spec = decoded_spec("orders", pa.field("key", pa.string()), pa.field("value", pa.struct([("id", pa.int64())])))
     lake.register(2, SECOND, version=2)
     lake.publish()
-    real = table_commit.bring_up_to_date
+    real = commits.bring_up_to_date
     raced: list[int] = []
 
     def late(opened, wanted):
@@ -414,7 +414,7 @@ def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(la
             table.commit(spec, [], "another", [Guard(frontier, 1, 2)], whole=False)
         return real(opened, wanted)
 
-    monkeypatch.setattr(table_commit, "bring_up_to_date", late)
+    monkeypatch.setattr(commits, "bring_up_to_date", late)
     config = DecodeConfig(lake.path, "late", AS_OF_MS, read_policies(str(lake.policies)))
     with pytest.raises(ConcurrentChange):
         job.apply(job.plan(config), config, None)

@@ -15,7 +15,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
 from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CHECKS, evaluate
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.published import checked
 from spark_jobs.outlines import RangesOutline
 from tests import handmade
@@ -127,7 +127,7 @@ def test_a_row_in_the_place_of_another_is_found(lake):
 def test_rows_out_of_order_in_a_file_of_ours_are_found(lake):
     rows = rows_at(lake, 17, 16)
     DeltaTable(records(lake)).delete("topic = 'orders' AND offset IN (16, 17)")
-    row_commits.append(str(lake.path), "records", rows, "planted")
+    commits.append(str(lake.path), "records", rows, "planted")
     report = expect(lake)
     assert failed(report) == {"offsets_rise_within_files": (ORDERS,)}
     assert {row["log"]: row["non_rising_offsets"] for row in report.plan.frame} == {ORDERS: 1, PAYMENTS: 0}

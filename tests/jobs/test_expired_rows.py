@@ -230,7 +230,7 @@ def test_a_job_that_dies_between_its_commits_is_completed_by_the_next(kept, comm
         return call
 
     with monkeypatch.context() as patched:
-        patched.setattr(withdrawals.row_commits, "append", dying(withdrawals.row_commits.append))
+        patched.setattr(withdrawals.commits, "append", dying(withdrawals.commits.append))
         patched.setattr(withdrawals.frontier, "commit_ledger", dying(withdrawals.frontier.commit_ledger))
         patched.setattr(expired_rows, "rewrite_files", dying(expired_rows.rewrite_files))
         with pytest.raises(KeyboardInterrupt):

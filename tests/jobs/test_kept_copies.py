@@ -16,8 +16,7 @@ from logcore.cli.main import main
 from logcore.logs.model.sources import SegmentFile
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.records.batch import BatchHeader
 from logcore.storage.discovery import discover
 from logcore.storage.headers import HeaderReader

@@ -14,7 +14,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange, JobError
 from spark_jobs.latest import job, latest_task, spread_log
-from spark_jobs.latest.plan import plan
+from spark_jobs.latest.job import plan
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks import hash_ranges
 from tests import handmade

@@ -17,8 +17,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import RetentionConfig, TidyArchiveConfig
 from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows
 from spark_jobs.policies.policies_file import read_policies
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment

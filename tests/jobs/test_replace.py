@@ -13,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake.delta.commits import file_commits, row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 from spark_jobs.launch import run
@@ -92,7 +92,7 @@ def change_ledger(lake: Lake, start: int, end: int, **columns: Any) -> None:
                 changed = columns if (low, high) == (start, end) else {}
                 rows.append(vars_of(row) | {"start_offset": low, "end_offset": high, "records": records} | changed)
     table = pa.Table.from_pylist(rows, schema=OFFSET_LEDGER)
-    row_commits.replace(str(lake.path), "offset_ledger", ("log", [log]), table, "test")
+    commits.replace(str(lake.path), "offset_ledger", ("log", [log]), table, "test")
 
 
 def vars_of(row: Any) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def test_only_offsets_filled_below_the_frontier_are_published_as_a_replacement(p
 def test_a_run_that_dies_around_its_commit_is_completed_by_the_next(published, orders, monkeypatch, dies_at):
     lose(published, "offset >= 12 AND offset < 18")
     change_ledger(published, 12, 18, published=False)
-    made = (file_commits, "rewrite_files") if dies_at == "before the commit" else (row_commits, "replace")
+    made = (commits, "rewrite_files") if dies_at == "before the commit" else (commits, "replace")
     with monkeypatch.context() as dying:
         dying.setattr(*made, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
@@ -243,14 +243,14 @@ def _grow(lake: Lake) -> None:
 @pytest.mark.parametrize("other", [_merge_all, _grow])
 def test_a_commit_that_comes_between_makes_it_look_again(published, orders, monkeypatch, other: Callable[[Lake], None]):
     spoil(published, "offset >= 5 AND offset < 25")
-    rewrite = file_commits.rewrite_files
+    rewrite = commits.rewrite_files
 
     def overtaken(*args: Any, **kwargs: Any) -> None:
-        monkeypatch.setattr(file_commits, "rewrite_files", rewrite)
+        monkeypatch.setattr(commits, "rewrite_files", rewrite)
         other(published)
         rewrite(*args, **kwargs)
 
-    monkeypatch.setattr(file_commits, "rewrite_files", overtaken)
+    monkeypatch.setattr(commits, "rewrite_files", overtaken)
     ask(published, start_offset=0, end_offset=30)
     end = 40 if other is _grow else 30
     assert published.published("orders") == {o: r for o, r in orders.rows.items() if o < end}

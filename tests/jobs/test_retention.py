@@ -10,7 +10,7 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.retention import job as retention
 from tests import handmade
@@ -136,7 +136,7 @@ def test_an_unpublished_segment_stays_though_it_is_due(lake):
 
 def test_a_segment_that_is_not_validated_and_all_later_ones_are_kept(lake):
     unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
-    row_commits.delete(str(lake.path), "validations", ("segment_id", [unvalidated["segment_id"]]), "test")
+    commits.delete(str(lake.path), "validations", ("segment_id", [unvalidated["segment_id"]]), "test")
     [log] = retain(lake, ALL).plan.logs
     assert log.why_it_stays == ("it ends at offset 20, and only offsets below 10 are validated",)
     assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
@@ -209,7 +209,7 @@ def test_a_run_that_died_after_its_swap_is_completed_by_the_next(lake, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(row_commits, "append", die)  # log_actions, the last commit of the job
+        patch.setattr(commits, "append", die)  # log_actions, the last commit of the job
         if survives == "segments":
             patch.setattr(retention.removals.frontier, "commit_ledger", die)
         with pytest.raises(KeyboardInterrupt):

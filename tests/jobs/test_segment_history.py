@@ -16,10 +16,10 @@ from deltalake import DeltaTable
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, OptimizeConfig, PublishConfig, TidyArchiveConfig, ValidateConfig
 from spark_jobs.errors import TableUnreadable
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
@@ -54,7 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chunks = pa.Table.from_pylist([*rows, *slices], SEGMENTS).to_batches()
     mixed = write_file(table_uri(str(lake.path), "segments"), TABLES["segments"], chunks, {})
     before = [file.path for file in newest_files(str(lake.path), "segments")]
-    file_commits.rewrite_files(str(lake.path), "segments", before, [mixed], "run", data_change=True)
+    commits.rewrite_files(str(lake.path), "segments", before, [mixed], "run", data_change=True)
     append_segment(orders, [(b"new", b"row")], AS_OF_MS)
     return folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ValidateConfig
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.tasks import batch_rows
 from spark_jobs.validate import job as validate
@@ -147,7 +147,7 @@ def test_a_commit_that_is_refused_leaves_the_rows_for_the_next_run(tmp_path, sou
     write(source)
     lake = Lake(tmp_path / "lake")
     refused = []
-    original = file_commits.add_files
+    original = commits.add_files
 
     def once(path, name, *args, **named):
         if name == "batches" and not refused:
@@ -155,7 +155,7 @@ def test_a_commit_that_is_refused_leaves_the_rows_for_the_next_run(tmp_path, sou
             raise OSError(28, "No space left on device")
         return original(path, name, *args, **named)
 
-    monkeypatch.setattr(file_commits, "add_files", once)
+    monkeypatch.setattr(commits, "add_files", once)
     with pytest.raises(Exception, match="No space left"):
         lake.turn(source.path)
     lake.turn(source.path)

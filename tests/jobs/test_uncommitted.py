@@ -128,7 +128,7 @@ def test_a_run_that_dies_between_its_commits_is_completed_by_the_next(source, re
     three_transactions(orders)
     source.high_watermarks(orders_0=21)
     reading.validate(source.path)
-    owner = publish if dies_at == "sync_published" else uncommitted.file_commits
+    owner = publish if dies_at == "sync_published" else uncommitted.commits
     with monkeypatch.context() as dying:
         dying.setattr(owner, dies_at, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):

@@ -17,7 +17,7 @@ from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published import completeness, withdrawals
 from spark_jobs.lake.view.lake_state import read_state
@@ -288,7 +288,7 @@ def test_a_log_continues_to_grow_after_a_withdrawal(made_once, lake):
 def test_a_command_that_dies_between_its_commits_is_completed_by_the_next_without_a_second_record(lake, monkeypatch):
     delete(lake, "offset IN (3, 4)")
     with monkeypatch.context() as dying:
-        dying.setattr(row_commits, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+        dying.setattr(commits, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             command(lake, "--apply")
     assert recorded(lake) == [("orders", 3, 5, 2)]

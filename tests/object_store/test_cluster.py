@@ -14,7 +14,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.cluster import job
 from spark_jobs.contracts import ClusterConfig
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import storage
 from tests.crash.test_cluster import Source
 from tests.in_process import InProcessExecutor

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 
@@ -44,7 +43,7 @@ def test_of_several_publishers_of_one_range_one_commits_it(bucket):
 
         def publish(file: WrittenFile, start: int = start, end: int = end) -> bool:
             try:
-                file_commits.add_files(lake, "records", [file], "run", [Guard("records/a.0/0", start or None, end)])
+                commits.add_files(lake, "records", [file], "run", [Guard("records/a.0/0", start or None, end)])
             except ConcurrentChange:
                 return False
             return True
@@ -52,7 +51,7 @@ def test_of_several_publishers_of_one_range_one_commits_it(bucket):
         with ThreadPoolExecutor(WRITERS) as threads:
             assert sum(threads.map(publish, files)) == 1
     assert sorted(row["offset"] for row in read_rows(lake, "records").to_pylist()) == list(range(10))
-    assert commit_guards.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 10}
+    assert commits.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 10}
 
 
 def test_a_commit_makes_no_request_for_each_file(
@@ -63,6 +62,6 @@ def test_a_commit_makes_no_request_for_each_file(
         lake = f"{bucket}/lake-{files}"
         ensure_table(lake, "records")
         written = [_written(lake, start, start + 1) for start in range(files)]
-        found = requests_of(partial(file_commits.add_files, lake, "records", written, "run"))
+        found = requests_of(partial(commits.add_files, lake, "records", written, "run"))
         counts.append(len(found))
     assert counts[0] == counts[1]

@@ -24,8 +24,7 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
     ValidateConfig,
 )
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.table_specs import TABLES

@@ -14,8 +14,8 @@ import pytest
 
 from logcore.storage.objects import answers, settings
 from spark_jobs.errors import CommitUnanswered, StorageError, UsageError
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.tables import snapshots, table_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import snapshots
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from tests.daemons import WAIT_SECONDS
@@ -47,8 +47,8 @@ OPERATIONS: dict[str, Callable[[str], object]] = {
     "list": lambda lake: list(storage.files_below(lake)),
     "delete": lambda lake: storage.delete(f"{lake}/file"),
     "open a table": lambda lake: snapshots.open_table(lake, "logs"),
-    "commit": lambda lake: row_commits.append(lake, "logs", ROW, "run"),
-    "read rows": lambda lake: table_rows.read_rows(lake, "logs"),
+    "commit": lambda lake: commits.append(lake, "logs", ROW, "run"),
+    "read rows": lambda lake: snapshots.read_rows(lake, "logs"),
     "read through arrow": lambda lake: storage.arrow_filesystem(lake).open_input_file("file").read(),
 }
 
@@ -58,7 +58,7 @@ OPERATIONS: dict[str, Callable[[str], object]] = {
 def test_an_operation_that_is_not_answered_ends_within_the_stated_time(bucket, proxy, operation):
     lake = f"{bucket}/lake"
     storage.put(f"{lake}/file", b"content")
-    row_commits.append(lake, "logs", ROW, "run")
+    commits.append(lake, "logs", ROW, "run")
     OPERATIONS[operation](lake)  # it works until then
     if operation == "delete":
         storage.put(f"{lake}/file", b"content")

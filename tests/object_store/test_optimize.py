@@ -6,13 +6,11 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
@@ -32,7 +30,7 @@ def _publish(lake: str, start: int, end: int) -> None:
     file = write_file(table_uri(lake, "records"), spec, [chunk], {"topic": "a"})
     assert file is not None
     guard = Guard("records/a.0/0", start or None, end)
-    file_commits.add_files(lake, "records", [file], "run", [guard])
+    commits.add_files(lake, "records", [file], "run", [guard])
 
 
 @pytest.mark.long
@@ -56,6 +54,6 @@ def test_small_files_are_merged_and_needless_files_are_removed(bucket, monkeypat
     assert [file.path for file in storage.files_below(root) if "/part-" in file.path] == [storage.join(root, live.path)]
     rows = read_rows(lake, "records", ["offset", "value"]).to_pylist()
     assert rows == [{"offset": offset, "value": b"%d" % offset} for offset in range(60)]
-    assert commit_guards.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 60}
+    assert commits.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 60}
     _publish(lake, 60, 65)
     assert run(OptimizeConfig(lake, "run", 0)).plan.merges[0].end_offset == 65

@@ -19,8 +19,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.ingest import job as ingest
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES

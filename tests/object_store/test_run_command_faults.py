@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from tests.broker_directory import LogDirectory
 from tests.daemons import WAIT_SECONDS
 from tests.object_store.faults import Answer, FaultyProxy, Request

@@ -13,8 +13,7 @@ from logcore.storage.objects import listing
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.store import storage
 from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory

@@ -10,7 +10,7 @@ SPARK = "tests/spark/test_data_source.py"
 FAULTS = (
     Fault(
         "rows of aborted transactions are in a read_committed read",
-        "spark_jobs/data_source/log_splits.py",
+        "spark_jobs/data_source/log_readers.py",
         "chosen = reads.log.choose(OffsetRange(start, None if is_open else end), wanted)",
         "chosen = reads.log.choose(OffsetRange(start, None if is_open else end), wanted)\n"
         "    chosen = replace(chosen, wanted=replace(chosen.wanted, visible=((start, end),)))",
@@ -18,7 +18,7 @@ FAULTS = (
     ),
     Fault(
         "a part of a log takes the next one's first row",
-        "spark_jobs/data_source/log_splits.py",
+        "spark_jobs/data_source/log_readers.py",
         "    start, end = bounds\n",
         "    start, end = bounds[0], bounds[1] + 1\n",
         (CORPUS, "-k", "codecs-v2-4.3.1"),
@@ -39,7 +39,7 @@ FAULTS = (
     ),
     Fault(
         "a pushed filter on a time takes one millisecond too many",
-        "spark_jobs/data_source/pushed_filters.py",
+        "spark_jobs/data_source/log_readers.py",
         "return self._of_times(_micros(value) // 1000 + 1, None)",
         "return self._of_times(_micros(value) // 1000, None)",
         (SPARK, "-m", "long", "-k", "pushed_filters"),

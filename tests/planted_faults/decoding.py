@@ -71,7 +71,7 @@ FAULTS = (
     ),
     Fault(
         "a batch that is decoded again counts twice",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "undecoded_from=span.start if plan.replaces else max(span.start, span.frontiers[UNDECODED] or 0)",
         "undecoded_from=span.start",
         (DECODE, "-k", "between_the_two_commits"),
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "a changed policy is not noticed",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "if not replaces and tables.has_other_policy(formats.digest):",
         "if not replaces and formats is None:",
         (DECODE, "-k", "under_the_new_policy"),
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         "a row that was given up before a kill is decoded after it",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "if plan.replaces or end <= start:",
         "if plan.replaces or end > start:",
         (DEADLY, "-k", "stays_given_up"),
@@ -204,14 +204,14 @@ FAULTS = (
     ),
     Fault(
         "a log that waits is decoded in each run",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "if stop is not None:",
         "if stop is None:",
         (SCHEMA_IDS, "-k", "decodes_no_row"),
     ),
     Fault(
         "a log waits though the policy allows it to go on",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "if tasks and whole.stops and not plan.replaces",
         "if tasks and not plan.replaces",
         (SCHEMA_IDS, "-k", "decodes_no_row"),
@@ -232,7 +232,7 @@ FAULTS = (
     ),
     Fault(
         "schemas that changed between two commits are not noticed",
-        "spark_jobs/decode/plan.py",
+        "spark_jobs/decode/job.py",
         "recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])",
         "recorded[UNDECODED][SCHEMAS] is None",
         (SCHEMA_IDS, "-k", "between_two_commits"),
@@ -253,14 +253,14 @@ FAULTS = (
     ),
     Fault(
         "rows before the newest count as rows of another subject",
-        "spark_jobs/lake/decoded/other_subjects.py",
+        "spark_jobs/lake/view/decoded/topics.py",
         "last = max((time for time in times",
         "last = min((time for time in times",
         ("tests/jobs/test_other_subjects.py", "-k", "earlier_runs"),
     ),
     Fault(
         "rows that fail for another reason count as rows of another subject",
-        "spark_jobs/lake/decoded/other_subjects.py",
+        "spark_jobs/lake/view/decoded/topics.py",
         "pc.and_(is_newest, pc.equal(reason, pa.scalar(_REASON, reason.type)))",
         "is_newest",
         ("tests/jobs/test_other_subjects.py", "-k", "another_reason"),

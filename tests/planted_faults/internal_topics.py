@@ -152,21 +152,21 @@ FAULTS = (
     ),
     Fault(
         "states of transactions are named by the next number",
-        "spark_jobs/cluster/coordinator_rows.py",
+        "spark_jobs/cluster/read_tasks.py",
         '    "Empty",\n    "Ongoing",\n',
         '    "Ongoing",\n    "Empty",\n',
         (CLUSTER_TABLES, "-k", "transactional_ids"),
     ),
     Fault(
         "a transaction of the previous producer id has no transactional id",
-        "spark_jobs/cluster/coordinator_rows.py",
+        "spark_jobs/cluster/read_tasks.py",
         '    names = ("producerId", "previousProducerId", "nextProducerId")\n',
         '    names = ("producerId", "nextProducerId")\n',
         (IN_A_RUN, "-k", "another_producer_id"),
     ),
     Fault(
         "a transactional id that expired loses its earlier producer id",
-        "spark_jobs/cluster/coordinator_rows.py",
+        "spark_jobs/cluster/read_tasks.py",
         "            latest.pop(name, None)\n",
         "            latest.pop(name, None)\n            producer_ids.pop(name, None)\n",
         (IN_A_RUN, "-k", "another_producer_id"),
@@ -286,9 +286,9 @@ FAULTS = (
     Fault(
         "the frontier of commits is recorded without their rows",
         "spark_jobs/cluster/job.py",
-        "        row_commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
-        "        row_commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
-        "        row_commits.append(config.lake, COMMITS, rows, config.run_id)\n",
+        "        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
+        "        commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
+        "        commits.append(config.lake, COMMITS, rows, config.run_id)\n",
         (KILLED, "-k", "before_each_commit"),
     ),
     Fault(

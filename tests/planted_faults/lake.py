@@ -93,14 +93,14 @@ FAULTS = (
     ),
     Fault(
         "comments of an older table are counted as the commit of a plan",
-        "spark_jobs/lake/delta/commits/table_commit.py",
+        "spark_jobs/lake/delta/commits.py",
         "            expected.moved(name, described)\n            expected.check(self.table, name)\n",
         "            expected._versions[name] = self.table.version()\n",
         ("tests/unit/spark_jobs/lake/delta/tables/test_table_comments.py",),
     ),
     Fault(
         "a guard is compared before the comments of an older table are committed",
-        "spark_jobs/lake/delta/commits/table_commit.py",
+        "spark_jobs/lake/delta/commits.py",
         "        with answered(lake, name):\n"
         "            described = 0 if whole else bring_up_to_date(self.table, declared)\n",
         "        check_guards(lake, self.table, name, guards)\n        guards = ()\n"
@@ -113,7 +113,7 @@ FAULTS = (
         "spark_jobs/lake/delta/tables/table_creation.py",
         "return replace(spec, schema=pa.schema([*spec.schema, *added]))",
         "return spec",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_state_tables.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_state_tables.py",),
     ),
     Fault(
         "tables are not looked at before a plan",
@@ -124,10 +124,10 @@ FAULTS = (
     ),
     Fault(
         "a table that was changed since the plan is committed to all the same",
-        "spark_jobs/lake/delta/commits/table_commit.py",
+        "spark_jobs/lake/delta/commits.py",
         "        table_features.refuse_table(lake, name, self.table, rewrites=rewrites)\n",
         "",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(
         "a table that went back is as good",
@@ -146,24 +146,24 @@ FAULTS = (
     Fault(
         "compaction retires first and adds then",
         "spark_jobs/lake/segments/archive.py",
-        '    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
-        '    row_commits.replace(lake, "segments", ("segment_id", ids), rows.slice(0, len(gone)), run_id, [])\n'
-        '    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows.slice(0, len(gone)), run_id, [])\n'
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
         (READER,),
     ),
     Fault(
         "a file that is gone is replaced all the same",
-        "spark_jobs/lake/delta/commits/file_commits.py",
+        "spark_jobs/lake/delta/commits.py",
         "    gone = [path for path in removed if path not in live]\n",
         "    gone, removed = [], [path for path in removed if path in live]\n",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_rewrite_files.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_rewrite_files.py",),
     ),
     Fault(
         "a version that moved is not looked at",
-        "spark_jobs/lake/delta/commits/commit_guards.py",
+        "spark_jobs/lake/delta/commits.py",
         "        if found[guard.application_id] != guard.planned:",
         "        if False:",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(
         "two runs at once",
@@ -195,17 +195,17 @@ FAULTS = (
     ),
     Fault(
         "a merge is committed whatever became of its files",
-        "spark_jobs/lake/delta/commits/file_commits.py",
+        "spark_jobs/lake/delta/commits.py",
         "    if gone:\n",
         "    removed = [path for path in removed if path in live]\n    if False:\n",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(
         "a rewrite is rebased onto what came between",
-        "spark_jobs/lake/delta/commits/table_commit.py",
+        "spark_jobs/lake/delta/commits.py",
         "*added], removed, written, retries=0)",
         "*added], removed, written, retries=APPEND_RETRIES)",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(
         "a superseded file counts from when it was written",
@@ -286,24 +286,24 @@ FAULTS = (
     ),
     Fault(
         "a version that passed the planned one is as good",
-        "spark_jobs/lake/delta/commits/commit_guards.py",
+        "spark_jobs/lake/delta/commits.py",
         "        if found[guard.application_id] != guard.planned:",
         "        if (found[guard.application_id] or 0) < (guard.planned or 0):",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py",),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py",),
     ),
     Fault(
         "what another run committed since the plan does not count",
-        "spark_jobs/lake/delta/commits/commit_guards.py",
+        "spark_jobs/lake/delta/commits.py",
         "        if found != (planned or 0):",
         "        if False:",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py", "-k", "whole_table"),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py", "-k", "whole_table"),
     ),
     Fault(
         "an append that depends on a whole table is rebased",
-        "spark_jobs/lake/delta/commits/table_commit.py",
+        "spark_jobs/lake/delta/commits.py",
         "        retries = 0 if self._guards or self._expected else APPEND_RETRIES",
         "        retries = 0 if self._guards else APPEND_RETRIES",
-        ("tests/unit/spark_jobs/lake/delta/commits/test_commits.py", "-k", "whole_table"),
+        ("tests/unit/spark_jobs/lake/delta/test_commits.py", "-k", "whole_table"),
     ),
     Fault(
         "a file is not on disk when it is committed",

@@ -218,7 +218,7 @@ FAULTS = (
     ),
     Fault(
         "compaction goes beyond what is published",
-        "spark_jobs/compaction/plan.py",
+        "spark_jobs/compaction/job.py",
         "limit = min(g.published_to, g.validated_to)",
         "limit = max(g.published_to, g.validated_to)",
         ("tests/jobs/test_compaction.py", "-k", "not_published_yet"),
@@ -379,7 +379,7 @@ FAULTS = (
     ),
     Fault(
         "a decoded table is merged around files with rows of several logs",
-        "spark_jobs/optimize/planned_merges.py",
+        "spark_jobs/optimize/job.py",
         "elif not unplaced and not",
         "elif not",
         (TOPIC_MERGES, "-k", "another_engine_joined"),
@@ -407,14 +407,14 @@ FAULTS = (
     ),
     Fault(
         "a remote segment whose deletion began proves that its offsets are copied",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "segment.state is RemoteSegmentState.COPY_FINISHED",
         "segment.state is not RemoteSegmentState.COPY_STARTED",
         (TIERED, "-k", "unfinished"),
     ),
     Fault(
         "the copy of a leader that lost its records proves that the log has a copy",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "spans.append((part.start_offset, part.end_offset))",
         "spans.append((segment.start_offset, segment.end_offset + 1))",
         (TIERED, "-k", "lost_them"),
@@ -428,7 +428,7 @@ FAULTS = (
     ),
     Fault(
         "damaged metadata of remote segments still proves that they are copied",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "    if segments is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):\n",
         "    if segments is None:\n",
         (TIERED, "-k", "doubtful"),

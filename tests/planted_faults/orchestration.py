@@ -91,14 +91,14 @@ FAULTS = (
     ),
     Fault(
         "a check of maintenance that looked at nothing passes",
-        "pipelines/run/maintenance_checks.py",
+        "pipelines/run/maintenance_steps.py",
         "    if not looked_at:\n        return",
         "    if looked_at < 0:\n        return",
         (MAINTENANCE, "-k", "looked_at_nothing"),
     ),
     Fault(
         "a plan that is not carried out stays green",
-        "pipelines/run/maintenance_checks.py",
+        "pipelines/run/maintenance_steps.py",
         "if not applied and ages and max(ages) > OLD_MS",
         "if applied and ages and max(ages) > OLD_MS",
         (MAINTENANCE, "-k", "is_not_carried_out"),

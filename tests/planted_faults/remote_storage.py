@@ -103,7 +103,7 @@ FAULTS = (
     ),
     Fault(
         "a manifest is not compared with the size of its object",
-        "logcore/remote/chunked/chunk_index.py",
+        "logcore/remote/chunked/segment_manifest.py",
         "        if nbytes != self.stored_size:\n",
         "        if nbytes < 0:\n",
         (CHUNKS, "-k", "stored_objects"),
@@ -201,21 +201,21 @@ FAULTS = (
     ),
     Fault(
         "retain goes on with a log of which nothing shows whether its beginning is in the remote tier",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "    if known is not None:\n",
         "    if known is not None and known[2] != EVIDENCE_NO_EPOCHS:\n",
         (RETAIN, "-k", "may_have_a_remote_part"),
     ),
     Fault(
         "retain goes on with a log that the remote metadata names, as if it was not tiered",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "len(_segments(path, directory, Notes()) or ())",
         "0",
         (RETAIN, "-k", "metadata_names"),
     ),
     Fault(
         "without leader epochs every copy of a segment counts for retain",
-        "logcore/cli/maintenance/remote_copies.py",
+        "logcore/cli/commands/retain.py",
         "            if part is not None:\n                spans.append((part.start_offset, part.end_offset))\n",
         "            if part is not None or not epochs:\n"
         "                spans.append((segment.start_offset, segment.end_offset + 1))\n",

@@ -16,7 +16,7 @@ FAULTS = (
     ),
     Fault(
         "a commit asks the store for each file",
-        "spark_jobs/lake/delta/commits/file_commits.py",
+        "spark_jobs/lake/delta/commits.py",
         "if not storage.is_remote(lake):\n        try",
         "if lake:\n        try",
         ("tests/object_store/test_commits.py", "-k", "request_for_each_file"),
@@ -51,7 +51,7 @@ FAULTS = (
     ),
     Fault(
         "a plan opens files of joined slices",
-        "spark_jobs/lake/delta/tables/table_rows.py",
+        "spark_jobs/lake/delta/tables/snapshots.py",
         "        others = [field.is_null() | (field < each) | (field > each) for each in value]\n",
         "        others = [~field.isin(pa.array(value, spec.schema.field(column).type))]\n",
         (HISTORY, "-k", "plans_of_a_run"),
@@ -100,7 +100,7 @@ FAULTS = (
     ),
     Fault(
         "a look for work reads rows again",
-        "spark_jobs/lake/delta/tables/table_rows.py",
+        "spark_jobs/lake/delta/tables/snapshots.py",
         "            kept[key] = rows\n",
         "            pass\n",
         ("tests/object_store/test_requests.py", "-k", "reads_nothing_twice"),

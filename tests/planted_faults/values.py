@@ -66,14 +66,14 @@ FAULTS = (
     ),
     Fault(
         "credentials of a schema registry follow to another place",
-        "spark_jobs/decode/registry_address.py",
+        "spark_jobs/decode/schema_sources.py",
         " and _origin(newurl) == _origin(req.full_url):\n",
         ":\n",
         (REGISTRY, "-k", "another_port"),
     ),
     Fault(
         "credentials of a schema registry are in an error",
-        "spark_jobs/decode/registry_address.py",
+        "spark_jobs/decode/schema_sources.py",
         "Check the credentials in {self._credentials.place},",
         "Check the credentials in {self._credentials.place}, {self._credentials.authorization},",
         (REGISTRY, "-k", "refuses_a_request"),

@@ -138,7 +138,7 @@ def test_what_bytes_mean_does_not_depend_on_the_clock():
     }
     # A command may default to now. One place reads the clock and passes the time on. A commit that removes files says
     # when it was made, as Delta's own do: other tools count from there how long readers may still use them.
-    assert set(offenders) <= {"logcore/cli/main.py", "spark_jobs/lake/delta/commits/table_commit.py"}
+    assert set(offenders) <= {"logcore/cli/main.py", "spark_jobs/lake/delta/commits.py"}
     assert all(len(lines) == 1 for lines in offenders.values())
 
 

@@ -27,10 +27,10 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
-from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_specs import TABLES
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
@@ -66,7 +66,7 @@ def build(lake: str, shape: Shape) -> None:
                 files.append(file)
             log = f"{topic}.0/{partition}"
             guards.append(Guard(f"records/{log}", None, shape.rows_a_partition))
-        file_commits.add_files(lake, "records", files, "point-lookup", guards)
+        commits.add_files(lake, "records", files, "point-lookup", guards)
 
 
 def value_at(partition: int, offset: int) -> bytes:

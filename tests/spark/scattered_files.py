@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_specs import TABLES
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -57,9 +57,9 @@ def add_files(lake: Path, *spans: tuple[str, int, str, int, int], name: str = "r
         files.append(write_file(table_uri(str(lake), name), TABLES[name], [chunk], {"topic": topic}))
         ends[f"{log_id}/{partition}"] = max(end, ends.get(f"{log_id}/{partition}", 0))
     ids = {log: f"{name}/{log}" for log in ends}
-    found = commit_guards.versions(str(lake), name, list(ids.values()))
+    found = commits.versions(str(lake), name, list(ids.values()))
     guards = [Guard(ids[log], found[ids[log]], end) for log, end in ends.items()]
-    file_commits.add_files(str(lake), name, files, "run", guards)
+    commits.add_files(str(lake), name, files, "run", guards)
 
 
 def spans_of(topic: str, partition: int, log_id: str, *cuts: int) -> list[tuple[str, int, str, int, int]]:

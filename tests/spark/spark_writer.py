@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from logcore.errors import LogError
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.parquet_files import statistics
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, new_file_name
 from spark_jobs.lake.table_specs import TABLES

@@ -16,12 +16,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
@@ -146,23 +144,23 @@ def test_an_append_between_plan_and_commit_is_kept_and_the_merge_goes_on(scatter
 
 def test_an_append_between_look_and_commit_makes_the_commit_look_again(scattered, monkeypatch):
     before = all_rows(scattered)
-    rewrite = file_commits.rewrite_files
+    rewrite = commits.rewrite_files
     calls = []
 
     def overtaken_once(*args, **kwargs):
         calls.append(args)
         if len(calls) == 1:
-            check = commit_guards.check_guards
+            check = commits.check_guards
 
             def append_then_check(*looked):
-                monkeypatch.setattr(table_commit, "check_guards", check)
+                monkeypatch.setattr(commits, "check_guards", check)
                 add_files(scattered, *spans_of("a", 0, "a.0", 50, 60))
                 check(*looked)
 
-            monkeypatch.setattr(table_commit, "check_guards", append_then_check)
+            monkeypatch.setattr(commits, "check_guards", append_then_check)
         rewrite(*args, **kwargs)
 
-    monkeypatch.setattr(file_commits, "rewrite_files", overtaken_once)
+    monkeypatch.setattr(commits, "rewrite_files", overtaken_once)
     run(optimize_config(scattered))
     assert len(calls) == 2
     assert len(all_rows(scattered)) == len(before) + 10
@@ -175,7 +173,7 @@ def test_files_that_a_replacement_took_meanwhile_are_planned_again_and_never_dou
     chunk = pa.RecordBatch.from_pylist(rows, schema=TABLES["records"].schema)
     root = table_uri(str(scattered), "records")
     file = write_file(root, TABLES["records"], [chunk], {"topic": "a"})
-    file_commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
+    commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
     before = all_rows(scattered)
     report = optimize.apply(plan, optimize_config(scattered), None)
     assert report.metrics["overtaken"] == 0
@@ -225,7 +223,7 @@ def _logs(lake: Path, *logs: tuple[str, int, str]) -> None:
         | {"leader_epochs": "[]", "gaps": "[]", "as_of_ms": 0}
         for topic, partition, log_id in logs
     ]
-    row_commits.append(str(lake), "logs", pa.Table.from_pylist(rows, schema=schema), "run")
+    commits.append(str(lake), "logs", pa.Table.from_pylist(rows, schema=schema), "run")
 
 
 def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_path):
@@ -336,14 +334,14 @@ import os, sys
 from spark_jobs.optimize import job as optimize
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.launch import run
-rewrite = file_commits.rewrite_files
+rewrite = commits.rewrite_files
 def killed(*args, **kwargs):
     if sys.argv[2] == "after":
         rewrite(*args, **kwargs)
     os._exit(9)
-file_commits.rewrite_files = killed
+commits.rewrite_files = killed
 run(OptimizeConfig.from_json(sys.argv[1]))
 """
 

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.launch import run
 from tests.scale import point_lookup as lookup
 

@@ -16,11 +16,11 @@ from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobConfig, OptimizeConfig, PublishConfig, ReplaceConfig
 from spark_jobs.errors import TableRefused
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables import table_features
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.table_specs import TABLES
 from tests.broker_directory import LogDirectory
 from tests.harm.sampling import EVERY_HARM
@@ -89,7 +89,7 @@ def _rows(*offsets: int) -> pa.RecordBatch:
 def _add(lake: str, *offsets: int) -> None:
     written = write_file(table_uri(lake, "records"), TABLES["records"], [_rows(*offsets)], {"topic": "t"})
     assert written is not None
-    file_commits.add_files(lake, "records", [written], "run")
+    commits.add_files(lake, "records", [written], "run")
 
 
 @pytest.fixture

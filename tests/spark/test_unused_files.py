@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
@@ -94,11 +93,11 @@ def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, y
     chunk = pa.RecordBatch.from_pylist(rows_of("a", 0, "a.0", 0, 5), schema=TABLES["records"].schema)
     file = write_file(root, spec, [chunk], {"topic": "a"})
     waited = replace(file, modified_ms=file.modified_ms - 5 * DAY_MS)
-    file_commits.add_files(str(tmp_path), "records", [waited], "run")
+    commits.add_files(str(tmp_path), "records", [waited], "run")
     waiting = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 9 * DAY_MS, Path(root, waiting.path))
     assert run(optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan.vacuum.count == 0
-    file_commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
+    commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
     late = write_file(root, spec, [chunk], {"topic": "a"})
     _age(NOW_MS - 11 * DAY_MS, Path(root, late.path))
     report = run(optimize_config(tmp_path, as_of_ms=NOW_MS, apply=False))

@@ -7,8 +7,7 @@ import os
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
-from logcore.cli.maintenance.log_settings import LogSettings
-from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.compaction.plan import (

@@ -37,13 +37,11 @@ from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_batches
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import beyond_offsets, find_logs
 from logcore.reading.consumer_log import ChosenRecords, ConsumerLog
 from logcore.reading.internal_topics.internal_logs import internal_logs
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.read_options import Notes, OffsetRange, ReadOptions
 from logcore.reading.shown_segments import ShownSegment, columns_of
-from logcore.reading.unmatched_options import beyond_offsets
 from logcore.reading.visible_offsets import committed_end
 from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import MAX_OFFSET

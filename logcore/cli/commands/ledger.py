@@ -19,8 +19,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_TRANSACTION, LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, labels_of
 from logcore.reading.log_reading import read_log
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown

@@ -13,7 +13,7 @@ from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, rea
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import checked_batches
 from logcore.reading.chosen_logs import find_logs, labels_of
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch

@@ -25,8 +25,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.internal_topics.cluster_metadata import tiered_topics
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset

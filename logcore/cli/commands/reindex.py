@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance, recovered_logs
 from logcore.cli.maintenance.copy_progress import CopyProgress
-from logcore.cli.maintenance.log_settings import LogSettings
+from logcore.cli.maintenance.maintenance import LogSettings
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding

@@ -10,10 +10,9 @@ from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import add_choice, add_paths, selection_of
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, nothing_chosen
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.remote_inventory import RemoteInventory, remote_inventory, report_overlaps
-from logcore.reading.unmatched_options import nothing_chosen
 from logcore.remote.inventory import FoundSegment
 from logcore.storage.discovery import shown
 

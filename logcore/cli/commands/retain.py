@@ -1,4 +1,12 @@
-"""`loglake retain`: the segments after one round of retention, as a broker leaves them."""
+"""`loglake retain`: the segments after one round of retention, as a broker leaves them.
+
+Which offsets remote storage has is read from the partitions of `__remote_log_metadata` in the same log directory. A
+segment counts if its copy ended, its deletion did not begin, and the leader epochs of the directory have its offsets.
+The objects themselves are not looked at: `loglake remote` does that. If anything is wrong with the metadata, nothing
+counts: a lost record may have said that a segment was deleted. Without readable leader epochs nothing counts either: a
+broker then finds no offset in remote storage, and deletes no local segment by age or size (seen with Kafka 4.3.1 and
+LocalTieredStorage).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +16,28 @@ import re
 from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
-from logcore.cli.maintenance.log_settings import LogSettings
-from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
-from logcore.cli.maintenance.remote_copies import copied_offsets, refuse_unstated_tier
+from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
-from logcore.logs.model.findings import Finding
+from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.offset_ledger import EVIDENCE_NO_EPOCHS
 from logcore.logs.model.partition_directory import PartitionDirectory
-from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
-from logcore.segments.filenames import can_be_tiered
+from logcore.logs.model.remote_tier import below_start_of, epochs_of, remote_range
+from logcore.logs.retention.retention_plan import (
+    HIGH_WATERMARK,
+    DeleteRecordsRefused,
+    OffsetSpan,
+    RetentionPlan,
+    plan_retention,
+)
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.read_options import Notes, ReadOptions
+from logcore.reading.remote_metadata import segment_states
+from logcore.remote.lineage import offsets_in_lineage
+from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
+from logcore.segments.filenames import LEADER_EPOCH_FILE, LOG_SUFFIX, MAX_OFFSET, REMOTE_METADATA_TOPIC, can_be_tiered
+from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.partition_directories import directories_beside
 from logcore.storage.source_errors import shown
 
 _USED = (
@@ -111,3 +132,76 @@ def _records_before(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"{text!r} is neither an offset nor -1")
     return int(text)
+
+
+def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
+    """Check a directory of a topic of which no one said whether it is tiered.
+
+    Raises:
+        LogError: Its files, or the metadata beside it, show that a part of the log is or may be in remote storage.
+    """
+    known = remote_range(below_start_of(directory))
+    why = None
+    if known is not None:
+        where = f"offsets [{known[0]}, {known[1]}) are in the remote tier"
+        if known[2] == EVIDENCE_NO_EPOCHS:
+            where += " or were deleted; leader-epoch-checkpoint, which would show it, is missing or broken"
+        why = f"{where}, and nothing says that the topic is tiered"
+    elif number := len(_segments(path, directory, Notes()) or ()):
+        named = f"{number} segment{'s' if number > 1 else ''}"
+        why = f"{REMOTE_METADATA_TOPIC} names {named} of it, and nothing says that the topic is tiered"
+    if why is not None:
+        raise LogError(
+            why,
+            file=shown(path),
+            advice="Type --config remote.storage.enable=true, and local.retention.ms and local.retention.bytes if the "
+            "topic has them. With remote.storage.enable=false the log start moves to the first local segment.",
+        )
+
+
+def copied_offsets(path: str, directory: PartitionDirectory, notes: Notes) -> tuple[OffsetSpan, ...]:
+    """Return the offsets of a partition directory that remote storage has, ascending.
+
+    Args:
+        path: The partition directory.
+        directory: Its files.
+        notes: Gets the findings about the metadata.
+    """
+    of_metadata = Notes()
+    segments = _segments(path, directory, of_metadata)
+    for finding in of_metadata.findings:
+        notes.say(finding)
+    if segments is None:
+        root = shown(os.path.dirname(os.path.abspath(path)))
+        message = f"no partition of {REMOTE_METADATA_TOPIC} is in {root}; which segments were copied is unknown."
+        notes.say(found("no-remote-metadata", message, file=root))
+    epochs = epochs_of(directory) or ()
+    if not epochs and any(name.endswith(LOG_SUFFIX) and file.size for name, file in directory.files.items()):
+        message = (
+            f"{directory.topic_partition}: {LEADER_EPOCH_FILE} has no epochs that can be read. Without them nothing "
+            "shows which offsets are in remote storage, so no segment is deleted by age or size."
+        )
+        notes.say(found("remote-tier-unproven", message, file=shown(path)))
+    if segments is None or any(each.severity is not Severity.INFO for each in of_metadata.findings):
+        return ()
+    spans: list[OffsetSpan] = []
+    for segment in segments:
+        if segment.state is RemoteSegmentState.COPY_FINISHED:
+            # Offsets of one epoch have the same records wherever they are, so the end of this log does not matter.
+            part = offsets_in_lineage(segment, epochs, MAX_OFFSET)
+            if part is not None:
+                spans.append((part.start_offset, part.end_offset))
+    return tuple(sorted(spans))
+
+
+def _segments(path: str, directory: PartitionDirectory, notes: Notes) -> tuple[RemoteSegment, ...] | None:
+    """The segments of a log in the metadata beside it, in any state; None without a partition of that topic."""
+    directories = directories_beside(path, REMOTE_METADATA_TOPIC)
+    states = segment_states(find_logs(ReadOptions(directories), notes), notes) if directories else None
+    if states is None:
+        return None
+    topic_id, _ = StateReader().topic_id(path)
+    if topic_id is None:
+        return ()
+    place = TopicIdPartition(topic_id, directory.topic_partition.partition)
+    return tuple(segment for segment in states.segments.values() if segment.place == place)

@@ -10,11 +10,10 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, value_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, high_watermark, moment_of, read_options
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, matches_nothing
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, note_absent_partitions, read_groups
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.internal_topics.log_ends import LogEnds
-from logcore.reading.unmatched_options import matches_nothing
 from logcore.texts import java_text, shown
 from logcore.topics.internal_topics import InternalTopic
 

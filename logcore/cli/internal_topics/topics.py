@@ -10,7 +10,7 @@ from logcore.cli.internal_topics.metadata import add_options, states, topic_line
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import fields_line, json_line, value_text
 from logcore.logs.model.log_selection import LogSelection
-from logcore.reading.unmatched_options import matches_nothing
+from logcore.reading.chosen_logs import matches_nothing
 
 
 def add_parser(

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
-from logcore.cli.maintenance.log_settings import LogSettings, SettingsOfLogs
-from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory, SettingsOfLogs
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, size_text
 from logcore.cli.reading.arguments import selection_of
@@ -35,10 +34,9 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
-from logcore.reading.chosen_logs import find_logs
+from logcore.reading.chosen_logs import find_logs, nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, fill_command, not_decided
 from logcore.reading.read_options import ReadOptions
-from logcore.reading.unmatched_options import nothing_chosen
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
 from logcore.storage.broker.broker_state import StateReader

@@ -1,7 +1,7 @@
 """Records in bulk, directly from the engines: lines from several threads.
 
 The fast way of `dump`, if single records need no inspection. It shows the same as the slow way, which handles all other
-cases. Arrow columns are in `logcore.reading.shown_segments`.
+cases. Arrow columns are in `logcore.reading.consumer_log`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logcore.cli.output.record_lines import line_of
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, say_end, stretch_finding
 from logcore.reading.shown_segments import ShownSegment, place_of, rows_of
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record

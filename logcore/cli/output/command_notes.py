@@ -9,7 +9,7 @@ from logcore.cli.output.progress import ProgressLine
 from logcore.cli.output.terminal import OF_SEVERITY, Terminal
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.texts import shown
 
 

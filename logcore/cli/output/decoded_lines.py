@@ -15,7 +15,7 @@ from logcore.cli.output.record_lines import control_name, json_line, time_text
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import is_read_in_bulk
 from logcore.records.batch import BatchHeader
 from logcore.records.model import TimestampType

@@ -16,8 +16,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import SnapshotRecords
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange
+from logcore.reading.read_options import Notes, OffsetRange
 from logcore.storage.discovery import read_file, shown
 from logcore.topics.decoded_records import decode_record
 from logcore.topics.internal_topics import InternalTopic

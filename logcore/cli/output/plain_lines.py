@@ -13,7 +13,7 @@ from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.errors import LogError
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.consumer_log import ChosenRecords
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.records.batch import BatchHeader
 from logcore.records.record import Record

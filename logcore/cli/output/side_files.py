@@ -14,8 +14,7 @@ from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.read_options import Notes, OffsetRange, ReadOptions
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index

@@ -18,7 +18,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SegmentFile
 from logcore.reading.consumer_log import ChosenRecords
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import index_of, segment_bytes
 from logcore.reading.shown_segments import ShownSegment, rows_of
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record

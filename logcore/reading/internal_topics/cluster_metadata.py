@@ -23,7 +23,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD, BatchHeader
 from logcore.records.control import ControlType
 from logcore.records.record import Record

@@ -9,8 +9,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.internal_topics.internal_logs import internal_records
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadRules
+from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.control import ControlType
 from logcore.topics.cluster_states import ClusterState

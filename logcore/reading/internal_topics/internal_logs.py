@@ -8,7 +8,7 @@ from typing import NamedTuple
 from logcore.errors import CorruptRecordError, LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, is_read_in_bulk, open_segment, steps
 from logcore.records.batch import BatchHeader
 from logcore.records.control import ControlType, control_type

@@ -20,7 +20,7 @@ from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, rows_of_segment, segment_bytes
 from logcore.records.model import CONTROL_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 from logcore.segments.filenames import MAX_OFFSET

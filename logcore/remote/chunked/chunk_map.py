@@ -12,7 +12,7 @@ lake then open no manifest.
     -    4     segment size    int32, bytes of the segment
     -    4     stored size     int32, bytes of each stored chunk but the last; 0 if they are listed
     -    4     last size       int32, bytes of the last stored chunk
-    -    bytes sizes           flag 4: the list of the sizes of all stored chunks, as in `chunk_index`
+    -    bytes sizes           flag 4: the list of the sizes of all stored chunks, as in `segment_manifest`
     -    1     indexes         a bit for each that is there: 1 offset index, 2 time index, 4 producer snapshot,
                                8 leader epochs, 16 transaction index
     -    8*n   places          position and size of each index in the object .indexes, two int32
@@ -36,14 +36,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from logcore.errors import CorruptIndexError
-from logcore.remote.chunked.chunk_index import ChunkIndex, size_list, stored_sizes
 from logcore.remote.chunked.segment_manifest import (
     MOST_INDEX_BYTES,
+    ChunkIndex,
     DescribedOffsets,
     SegmentEncryption,
     SegmentManifest,
     StoredIndex,
     refuse_changed_sizes,
+    size_list,
+    stored_sizes,
 )
 from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import MAX_OFFSET

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 
 from logcore.errors import CorruptChunkError, CorruptRecordError, LogError, SegmentKeyError
 from logcore.records.compression import ZSTD_MAX_WINDOW, ZSTD_RATIO, Codec, decompress
-from logcore.remote.chunked.chunk_index import ENCRYPTION_BYTES, SegmentChunk
-from logcore.remote.chunked.segment_manifest import SegmentEncryption, SegmentManifest
+from logcore.remote.chunked.segment_manifest import ENCRYPTION_BYTES, SegmentChunk, SegmentEncryption, SegmentManifest
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey

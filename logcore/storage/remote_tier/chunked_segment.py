@@ -19,10 +19,9 @@ from typing import Protocol
 
 from logcore.errors import CorruptIndexError, LogError
 from logcore.remote import aiven_layout
-from logcore.remote.chunked.chunk_index import SegmentChunk
 from logcore.remote.chunked.chunk_map import unpacked
 from logcore.remote.chunked.chunks import ChunkCipher, fill_from_chunk, index_contents
-from logcore.remote.chunked.segment_manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
+from logcore.remote.chunked.segment_manifest import MOST_MANIFEST_BYTES, SegmentChunk, SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.files import read_file
 from logcore.storage.objects.addresses import is_object

@@ -16,8 +16,7 @@ from logcore.values.avro.column_types import as_stored, avro_form
 from logcore.values.avro.schema import Array, Enum, Fixed, Map, Primitive, RecordType, Type, Union, parse
 from logcore.values.avro.shape import Cursor, bare_bytes_shape, shape_of
 from logcore.values.blocks.decoded_block import decode_block
-from logcore.values.blocks.program import Node, Program
-from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
+from logcore.values.blocks.program import Node, Program, ProgramBuilder, UnknownToKernel
 from logcore.values.column import DecodedBlock
 from logcore.values.form import ValueColumn
 from logcore.values.limits import check_size

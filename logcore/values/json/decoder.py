@@ -11,8 +11,7 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.columns.kernels.parsing.parsing_frames import FIELD_NAME, FIELD_SIZE, MOST_FIELDS, NodeKind
 from logcore.values.blocks.decoded_block import decode_block
-from logcore.values.blocks.program import Node, Program
-from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
+from logcore.values.blocks.program import Node, Program, ProgramBuilder, UnknownToKernel
 from logcore.values.column import DecodedBlock
 from logcore.values.form import ValueColumn
 from logcore.values.json.schema import json_shape

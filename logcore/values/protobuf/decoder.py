@@ -38,8 +38,7 @@ from logcore.columns.kernels.parsing.parsing_frames import (
     NumberForm,
 )
 from logcore.values.blocks.decoded_block import decode_block
-from logcore.values.blocks.program import Node, Program
-from logcore.values.blocks.program_builder import ProgramBuilder, UnknownToKernel
+from logcore.values.blocks.program import Node, Program, ProgramBuilder, UnknownToKernel
 from logcore.values.column import DecodedBlock
 from logcore.values.form import EMPTY, ITEMS, JSON, NAMES, Form
 from logcore.values.invalid_schema import InvalidSchemaError

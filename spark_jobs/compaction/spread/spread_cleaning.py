@@ -1,7 +1,7 @@
 """Cleans one log in many tasks. The resulting bytes equal those of one task (`log_cleaning`), for any number of tasks
 and cores.
 
-    facts     a task a segment            every batch verified; a row a batch               (`segment_facts`)
+    facts     a task a segment            every batch verified; a row a batch               (`round_plan`)
     plan      one task, no bytes          the round, its groups, the state of transactions  (`round_plan`)
     offsets   a task a piece              hash and offset of each record with a key
     remain    a task a range of hashes    the offsets of each group that no later record replaces

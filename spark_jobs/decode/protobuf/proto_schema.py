@@ -1,7 +1,9 @@
 """Protobuf schemas in text become compiled schemas, by the compiler of the package grpcio-tools.
 
 It runs in a process of its own: a schema may come from anywhere, and the compiler is native code. It reads the file. It
-takes imports from the file's folder, or else from :mod:`~spark_jobs.decode.protobuf.built_in_files`.
+takes imports from the file's folder, or else from the files that Confluent's serializers have built in: they register
+no reference for them. Each such name leads to one file, so a schema of a registry cannot import another file of this
+machine.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from types import MappingProxyType
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.protobuf.descriptors import file_set, missing_imports
 from logcore.values.registry.schemas import WriterSchema
-from spark_jobs.decode.protobuf.built_in_files import built_in_files
 from spark_jobs.errors import JobError, UsageError
 
 _SECONDS = 60
@@ -147,3 +148,36 @@ def _compiled(folder: str, name: str, known: Mapping[str, str] = MappingProxyTyp
             return None, " ".join(done.stderr.split())[:500]
         with open(out, "rb") as file:
             return base64.b64encode(file.read()).decode(), ""
+
+
+_SUFFIX = ".proto"
+
+
+@lru_cache(maxsize=1)
+def built_in_files() -> Mapping[str, str]:
+    """Return paths by the names of imports. Files of packages that are not installed are left out."""
+    return {
+        **_files("google/protobuf", os.path.join(_folder("grpc_tools"), "_proto", "google", "protobuf")),
+        **_files("google/type", _folder("google.type")),
+        **_files("confluent", os.path.join(os.path.dirname(__file__), "confluent")),
+    }
+
+
+def _folder(package: str) -> str:
+    """The folder of a package; one that does not exist if it is not installed. `google.type` has no module."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:  # of the package around it
+        found = None
+    places = None if found is None else found.submodule_search_locations
+    return next(iter(places or ()), os.devnull)
+
+
+def _files(name: str, folder: str) -> dict[str, str]:
+    found = {}
+    for below, _, names in os.walk(folder):
+        for each in names:
+            if each.endswith(_SUFFIX):
+                path = os.path.join(below, each)
+                found[f"{name}/{os.path.relpath(path, folder).replace(os.sep, '/')}"] = path
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from logcore.topics.topic_settings import TopicSetting, TopicSettings
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, UNKNOWN_CLUSTER
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.policies.policies_file import Policies
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading
 from spark_jobs.lake.store.storage import folder_name
 
 

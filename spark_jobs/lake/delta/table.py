@@ -14,14 +14,19 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import BATCH_ROWS, LiveFile, files_of, read_batches
 from spark_jobs.lake.delta.files.row_counts import row_counts
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table
+from spark_jobs.lake.delta.tables.snapshots import (
+    latest_snapshot,
+    open_dataset,
+    open_table,
+    reading,
+    table_folder,
+    table_uri,
+)
 from spark_jobs.lake.delta.tables.table_creation import schema_of_table
-from spark_jobs.lake.delta.tables.table_location import reading, table_folder, table_uri
-from spark_jobs.lake.delta.tables.table_rows import open_dataset
 from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
@@ -60,7 +65,7 @@ class Table:
         return f"{self.name}/{what}"
 
     def reading(self, path: str | None = None) -> AbstractContextManager[None]:
-        """See :func:`~spark_jobs.lake.delta.tables.table_location.reading`."""
+        """See :func:`~spark_jobs.lake.delta.tables.snapshots.reading`."""
         return reading(self.lake, self.name, path)
 
     def open(self) -> DeltaTable | None:
@@ -100,7 +105,7 @@ class Table:
             return dict.fromkeys(what)
         with self.reading():
             ids = [self.application_id(each) for each in what]
-            return dict(zip(what, commit_guards.versions_of(self.lake, self.name, table, ids).values(), strict=True))
+            return dict(zip(what, commits.versions_of(self.lake, self.name, table, ids).values(), strict=True))
 
     def row_counts(self) -> tuple[int, int]:
         """See :func:`~spark_jobs.lake.delta.files.row_counts.row_counts`; 0 and 0 if it was never created."""
@@ -119,7 +124,7 @@ class Table:
         removed: Sequence[LiveFile] = (),
     ) -> None:
         """Add files in one commit together with the guards' new versions; see
-        :func:`~spark_jobs.lake.delta.commits.file_commits.rewrite_files`.
+        :func:`~spark_jobs.lake.delta.commits.rewrite_files`.
 
         Args:
             spec: The columns. Fields that the table does not have yet are added before.
@@ -127,6 +132,6 @@ class Table:
             whole: The files are the whole table from now on, with the columns of ``spec``.
         """
         gone = [file.path for file in removed]
-        file_commits.rewrite_files(
+        commits.rewrite_files(
             self.lake, self.name, gone, files, run_id, guards, data_change=True, spec=spec, whole=whole
         )

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from logcore.logs.model.findings import Finding, Severity
 from spark_jobs.contracts import Scalar
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.placed_finding import PlacedFinding
@@ -75,7 +75,7 @@ def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int
         expected = TableVersions.of(lake, "findings")
         new = sorted(unseen(lake, found), key=lambda placed: placed.finding_id)  # another run may have recorded some
         columns = pa.Table.from_pylist([_row(placed, run_id, as_of_ms) for placed in new], schema=FINDINGS)
-        row_commits.append(lake, "findings", columns, run_id, expected=expected)
+        commits.append(lake, "findings", columns, run_id, expected=expected)
         return new
 
     return retried(attempt)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_of
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 
 STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
@@ -58,7 +58,7 @@ def application_id(log: str) -> str:
 def read_frontiers(lake: str, logs: Sequence[str]) -> dict[str, int | None]:
     """Return the next offset to publish by log key; None: nothing was published."""
     ids = {application_id(log): log for log in logs}
-    return {ids[app]: version for app, version in commit_guards.versions(lake, "records", list(ids)).items()}
+    return {ids[app]: version for app, version in commits.versions(lake, "records", list(ids)).items()}
 
 
 def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:
@@ -120,7 +120,7 @@ def commit_ledger(
     if not logs:
         return
     columns = table_of(rows, OFFSET_LEDGER)
-    row_commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
+    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
 
 
 def missing_from(rows: Sequence[LedgerRow]) -> int | None:

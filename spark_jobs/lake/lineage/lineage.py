@@ -18,11 +18,10 @@ from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
 from logcore.reading.nearest_names import nearest
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.commits import commit_guards
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_rows import open_dataset, read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table, read_rows
 from spark_jobs.lake.delta.tables.table_scan import scan_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -251,7 +250,7 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     covering = [r for r in frontier.read_ledger(lake, [log.log]).get(log.log, []) if r.end_offset > offset]
     ledger = covering[0] if covering and covering[0].start_offset <= offset else None
     app = application_id(name, log.log)
-    recorded = commit_guards.versions(lake, name, [app])[app]
+    recorded = commits.versions(lake, name, [app])[app]
     findings = _findings(lake, log.log, offset, ledger)
     if ledger is None:
         ledger = _lost_end(log, offset, findings)

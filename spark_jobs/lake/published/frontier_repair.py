@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, table_commit
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -108,7 +108,7 @@ def plan(lake: str) -> FrontierPlan:
         if kept_for not in (None, FOR_EVER):
             forgetting[name] = str(kept_for)
         ids = {f"{name}/{row.log}": row for row in known}
-        found = commit_guards.versions(lake, name, list(ids))
+        found = commits.versions(lake, name, list(ids))
         lost = [row for application, row in ids.items() if found[application] is None]
         for row, offsets in present_offsets(table, lost):
             if not offsets.rows:
@@ -135,11 +135,11 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
         if table is None or table.version() != version:
             raise ConcurrentChange(f"Table {name}: it was changed since it was read; run again.")
         if name in made.forgetting:
-            with table_commit.answered(lake, name):
+            with commits.answered(lake, name):
                 table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
             expected.moved(name)
         guards = [Guard(log.application_id, None, log.frontier) for log in made.repairable if log.table == name]
-        file_commits.add_files(lake, name, [], run_id, guards, expected=expected)
+        commits.add_files(lake, name, [], run_id, guards, expected=expected)
     ledger_ranges.sync_published(lake, run_id, [log.row.log for log in made.repairable if log.table == "records"])
 
 

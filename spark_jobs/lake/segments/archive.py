@@ -18,9 +18,9 @@ from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.segments.filenames import LOG_SUFFIX, segment_file_name
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.texts import id_part
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
-from spark_jobs.lake.delta.tables.table_rows import read_rows, table_of
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_of
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 from spark_jobs.reads import Reads
@@ -400,7 +400,7 @@ def guard_of(log: str, planned: int | None, next_version: int | None = None) -> 
 def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     """Return the present versions of the logs in ``segments``, for the guards of a plan."""
     names = {f"segments/{log}": log for log in logs}
-    found = commit_guards.versions(lake, "segments", list(names))
+    found = commits.versions(lake, "segments", list(names))
     return {names[app]: version for app, version in found.items()}
 
 
@@ -414,7 +414,7 @@ def commit_segments(
     """
     rows = table_of(archived(added, run_id, as_of_ms), SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
-    row_commits.append(lake, "segments", rows, run_id, guards)
+    commits.append(lake, "segments", rows, run_id, guards)
 
 
 def swap_segments(
@@ -452,7 +452,7 @@ def swap_segments(
     # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
     moved = [guard_of(log, planned[log]) for log in logs]
-    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
 
 
 def archived(added: Sequence[Segment], run_id: str, as_of_ms: int) -> list[Segment]:
@@ -471,7 +471,7 @@ def mark_deleted(
     rows = table_of([replace(s, deleted_ms=as_of_ms) for s in segments], SEGMENTS)
     ids = [segment.segment_id for segment in segments]
     moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
-    row_commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
@@ -479,4 +479,4 @@ def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
     if not rows:
         return
     columns = table_of(rows, LOGS)
-    row_commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)
+    commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)

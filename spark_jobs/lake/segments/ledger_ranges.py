@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, joined, mark_published
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow

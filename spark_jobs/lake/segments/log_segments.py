@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from logcore.logs.retention.retention import RetentionFacts
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment, id_of, stem_of
 from spark_jobs.lake.store import storage
@@ -42,7 +42,7 @@ def unrecorded(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]
 def record(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Append rows to ``log_actions``; without rows nothing is written."""
     columns = pa.Table.from_pylist([dict(row) | {"run_id": run_id} for row in rows], schema=LOG_ACTIONS)
-    row_commits.append(lake, "log_actions", columns, run_id)
+    commits.append(lake, "log_actions", columns, run_id)
 
 
 def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, object]]:

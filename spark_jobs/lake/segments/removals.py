@@ -31,9 +31,9 @@ from logcore.columns.wanted import Place, Wanted
 from logcore.logs.model.offset_ledger import joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.commits.commit_guards import TableVersions
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive, ledger_ranges
@@ -252,7 +252,7 @@ def finish(
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
     if rows_of_actions:
         rows_of_actions += [fact.row(run_id) for fact in more]
-    row_commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
+    commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)
 
 

@@ -1,4 +1,4 @@
-"""Bytes that a lake refers to at their source: whether they can be read now, and why not.
+"""Bytes that a lake refers to at their source: whether they are there and can be read now, and why not.
 
 A lake may refer to segments in remote storage that this machine does not reach, or whose key it does not have. That is
 no damage: such a segment is reported as not checked. So is one whose storage has no object of any segment: that is an
@@ -9,16 +9,19 @@ That holds for the manifest of a segment in chunks too: without it nobody can re
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 
 from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, SegmentKeyError
 from logcore.remote import aiven_layout
 from logcore.remote.chunked.chunk_map import unpacked
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteLayout, SegmentPart
+from logcore.storage.objects.addresses import is_object
 from logcore.storage.remote_tier.chunked_segment import cipher_of, is_chunked_segment, read_manifest
 from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_errors import SourceChanged, shown
-from spark_jobs.errors import StorageError
+from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.store import storage
 
 _FOLDERS = {RemoteLayout.LOCAL_TIERED_STORAGE: 1, RemoteLayout.AIVEN: 2}
@@ -112,3 +115,28 @@ def _root_of(path: str) -> str | None:
     for _ in range(_FOLDERS[part.layout]):
         root = os.path.dirname(root)
     return root
+
+
+def is_gone(directory: str) -> bool:
+    """Whether a partition directory no longer exists, or has no segment. What cannot be looked into is not gone."""
+    if is_object(directory):
+        with suppress(JobError, OSError):
+            return not storage.has_files(directory)
+        return False
+    try:
+        return not any(name.endswith(".log") for name in os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+
+
+def gone_files(paths: Sequence[str]) -> list[str]:
+    """Return the files that no longer exist, in their order. What cannot be looked into is not gone."""
+    gone = {path for path in paths if not is_object(path) and not os.path.lexists(path)}
+    # A listing costs less than a request for each object.
+    for directory in {storage.directory_of(path) for path in paths if is_object(path)}:
+        with suppress(JobError, OSError):
+            there = {file.path for file in storage.files_below(directory)}
+            gone |= {path for path in paths if storage.directory_of(path) == directory and path not in there}
+    return [path for path in paths if path in gone]

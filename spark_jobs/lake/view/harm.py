@@ -15,7 +15,7 @@ from logcore.logs.rules.advice import advice
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, table_checks, tables_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage

@@ -16,7 +16,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.store import storage

@@ -12,7 +12,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.store.source_presence import is_gone
+from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.lake.view.ledger_states import ALARMING, STATES
 from spark_jobs.lake.view.open_transactions import OpenTransaction
 from spark_jobs.placed_finding import PlacedFinding

@@ -16,7 +16,7 @@ from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
 from logcore.texts import sentences
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger.finding_rows import read_findings
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
 from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow, Segment

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.errors import TableUnreadable
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 
 HANGING_MS = 15 * 60_000
 """Kafka's default ``transaction.max.timeout.ms``. With it no coordinator lets a transaction live longer: an older one

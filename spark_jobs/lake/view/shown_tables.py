@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.lake.delta.tables.delta_log import log_folder, newest_version
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 

@@ -20,8 +20,8 @@ from spark_jobs.contracts import (
     TidyArchiveConfig,
 )
 from spark_jobs.errors import ConcurrentChange, UsageError
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import deletion, storage
@@ -123,8 +123,8 @@ def test_a_checkpoint_that_outlived_its_commit_dates_a_retirement_too(lake, monk
     clock = storage.clock_ms(root)
     time.sleep(0.05)
     for _ in range(2):  # later commits are too young to say anything
-        known = commit_guards.versions(root, "segments", ["test"])["test"]
-        row_commits.append(
+        known = commits.versions(root, "segments", ["test"])["test"]
+        commits.append(
             root, "segments", archive.SEGMENTS.empty_table(), "later", [Guard("test", known, (known or 0) + 1)]
         )
     DeltaTable(str(segments)).create_checkpoint()

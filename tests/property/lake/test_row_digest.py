@@ -16,7 +16,7 @@ from xxhash import xxh3_128
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
 

@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published import completeness
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
@@ -160,7 +160,7 @@ def test_the_loss_of_other_application_ids_repairs_itself(made, name):
     if name == "findings":
         logs = [row["log"] for row in made.lake.rows("logs")]
         guards = [Guard(f"expectations/{log}", None, 5) for log in logs]
-        file_commits.add_files(str(made.lake.path), "findings", [], "checked", guards)
+        commits.add_files(str(made.lake.path), "findings", [], "checked", guards)
     erase(made, name)
     assert command(made, "--frontiers") == 0
     made.grow()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_jobs import launch
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.errors import JobError
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.published import completeness
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests.spark.cycle import AS_OF_MS
@@ -100,7 +100,7 @@ def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made
         if dies_at == "cleaning":
             dying.setattr(shutil, "rmtree", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         if dies_at == "writing":
-            dying.setattr(file_commits, "add_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+            dying.setattr(commits, "add_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             command(made, "--rebuild", "records", "--apply")
     assert shutil.rmtree is rmtree
@@ -124,14 +124,14 @@ def test_a_rebuild_may_be_killed_anywhere_and_no_job_publishes_into_the_gap(made
 
 @pytest.mark.long
 def test_a_commit_that_comes_while_the_rows_are_copied_is_not_lost(made, monkeypatch, capsys):
-    add = file_commits.add_files
+    add = commits.add_files
 
     def overtaken(*given: Any, **more: Any) -> None:
         add(*given, **more)
-        monkeypatch.setattr(file_commits, "add_files", add)
+        monkeypatch.setattr(commits, "add_files", add)
         DeltaTable(made.table()).delete("topic = 'orders' AND offset = 9")
 
-    monkeypatch.setattr(file_commits, "add_files", overtaken)
+    monkeypatch.setattr(commits, "add_files", overtaken)
     assert command(made, "--rebuild", "records", "--apply") == 3
     assert "was changed while it was read" in capsys.readouterr().err
     assert made.offsets() == set(range(30)) - {9}

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.published.completeness import differences
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
@@ -235,14 +235,14 @@ def test_replace_repairs_rows_in_mixed_files(shared, mixed, logs):
 
 def test_files_that_are_mixed_between_look_and_commit_are_put_in_order_and_compared_again(shared, logs, monkeypatch):
     sql(shared, "UPDATE {records} SET value = unhex('00') WHERE topic = 'orders' AND offset IN (4, 17)")
-    rewrite = file_commits.rewrite_files
+    rewrite = commits.rewrite_files
 
     def overtaken(*args: Any, **kwargs: Any) -> None:
-        monkeypatch.setattr(file_commits, "rewrite_files", rewrite)
+        monkeypatch.setattr(commits, "rewrite_files", rewrite)
         by_compact(shared)
         rewrite(*args, **kwargs)
 
-    monkeypatch.setattr(file_commits, "rewrite_files", overtaken)
+    monkeypatch.setattr(commits, "rewrite_files", overtaken)
     assert [f.finding.message for f in replaced(shared).findings] == []
     assert_equal_to_source(shared, logs)
 

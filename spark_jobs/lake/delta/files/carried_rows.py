@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.lake.delta.files.live_files import LiveFile, read_batches
-from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.delta.tables.snapshots import reading
 from spark_jobs.lake.table_spec import TableSpec
 
 

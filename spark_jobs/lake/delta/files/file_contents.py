@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.live_files import open_parquet
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import storage
 
 COLUMNS = ("partition", "log_id", "offset")

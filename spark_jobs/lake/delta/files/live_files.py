@@ -18,8 +18,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.tables.delta_log import History, read_history
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table, reading, table_uri
 from spark_jobs.lake.store import storage
 
 BATCH_ROWS = 65_536

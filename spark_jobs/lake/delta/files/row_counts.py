@@ -14,9 +14,8 @@ from deltalake import DeltaTable, QueryBuilder
 from spark_jobs.errors import TableRefused
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
-from spark_jobs.lake.delta.tables.table_location import reading
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store.written_file import WrittenFile
 

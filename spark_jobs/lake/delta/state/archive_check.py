@@ -15,7 +15,7 @@ from typing import Any
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.state.tables_file import TablesFile, read_state
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import mapped_file, storage
 
 FINDINGS_A_TABLE = 20

@@ -17,8 +17,7 @@ from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, row_counts
 from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_files, present_files
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 

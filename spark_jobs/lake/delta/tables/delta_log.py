@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.storage import StoredFile
 

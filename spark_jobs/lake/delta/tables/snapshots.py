@@ -1,21 +1,107 @@
-"""Tables at one of their versions: opened, shared while that version is the latest, or pinned for one look."""
+"""Tables at one of their versions: opened, shared while that version is the latest, or pinned for one look.
+
+It says where the tables of a lake are, how an error while one is read becomes one of ours, and reads rows as Arrow.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, attrgetter
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from logcore.storage.objects.answers import said
+from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
-from spark_jobs.lake.delta.tables.table_location import reading, refuse_half_swapped, table_uri
+from spark_jobs.lake.delta.tables.table_scan import scan
+from spark_jobs.lake.repair_commands import rebuild_command, replace_command, topic_command
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES
+
+_DENIED = "(os error 13)"
+"""Delta's library has no error class for a file that the user may not read, only this text."""
+READY_FILE = "ready.json"
+"""In the folder of a rebuild: the new table is complete."""
+
+
+def table_uri(lake: str, name: str) -> str:
+    """Return the location of table ``name`` of ``lake``: one of ``TABLES``, or kind and topic of a topic's table."""
+    return storage.join(lake, "tables", table_folder(name))
+
+
+def table_folder(name: str) -> str:
+    """Return the directory of a table, below that of all tables."""
+    kind, _, topic = name.partition("/")
+    if not topic:
+        return TABLES[name].name
+    # A topic's name has no other characters than these two that a path would follow. A table in a directory with the
+    # name of a log is taken for a log by Delta's library.
+    return f"{kind}/{f'~{topic}' if topic in ('.', '..', LOG_DIRECTORY) else storage.folder_name(topic)}"
+
+
+def rebuilding_folder(lake: str, name: str) -> str:
+    """Return the folder where ``loglake repair --rebuild`` writes the new table, as a lake of its own."""
+    return storage.join(lake, "tables", f".{name}-rebuilding")
+
+
+def refuse_half_swapped(lake: str, name: str) -> None:
+    """Refuse a table between the two renames of a rebuild: a job that takes it for one that was never created would
+    publish everything again.
+
+    Raises:
+        JobError: A rebuild was interrupted there.
+    """
+    if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
+        raise JobError(
+            f"Table {name}: a rebuild of it was interrupted when the new table was about to replace it. Finish it: "
+            f"`{rebuild_command(lake, name)}`"
+        )
+
+
+@contextmanager
+def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
+    """Turn errors of Arrow and Delta that occur while table ``name`` is read into ours.
+
+    Args:
+        path: The file that is read, relative to the table, if it is known.
+
+    Raises:
+        TableUnreadable: The table, or a file of it, is missing or damaged.
+        StorageError: The object store failed, or the user may not read a file.
+    """
+    uri = table_uri(lake, name)
+    try:
+        with storage.answers(uri):
+            yield
+    except (JobError, UsageError):  # the address of a store is not a damaged table
+        raise
+    except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        where = uri if path is None else storage.join(uri, path)
+        if isinstance(error, PermissionError) or _DENIED in str(error):
+            text = (
+                f"Table {name}: {where} can't be read: permission denied. Give this user permission to read the lake."
+            )
+            raise StorageError(text) from error
+        is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
+        kind, _, topic = name.partition("/")
+        way_out = f"To rebuild the table: `{rebuild_command(lake, name)}`"
+        if topic:
+            job = "latest" if kind == "latest" else "decode"
+            way_out = f"Remove its directory, then: {topic_command(lake, job, topic)}"
+        elif name == "records" and is_row_file:
+            way_out = f"To write its rows again: `{replace_command(lake)}`"
+        raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) {way_out}") from error
+
 
 _MOST_OPENED = 64
 """Tables that stay open: those of a few lakes."""
@@ -197,3 +283,84 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+KEPT_BYTES = 32 << 20
+"""Rows of at most so many bytes are kept for the rest of a look."""
+
+
+def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
+    """Return the table's files as an Arrow dataset, read through Arrow's own filesystem.
+
+    Delta's default is a filesystem in Python: Arrow's threads may still be closing files through it when the
+    interpreter ends, and then the process dies instead of ending with its exit code.
+    """
+    return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(table_uri(lake, name)))
+
+
+def read_rows(
+    lake: str, name: str, columns: list[str] | None = None, where: Sequence[tuple[str, str, object]] | None = None
+) -> pa.Table:
+    """Return rows of a table as Arrow; empty with the table's columns if it was never created.
+
+    Args:
+        where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
+
+    Raises:
+        TableUnreadable: A file of the table is missing or damaged, or a column is of another type than ours.
+        StorageError: The object store failed.
+    """
+    kept = pinned_rows()
+    if kept is None:
+        return _read_rows(lake, name, columns, where)
+    conditions = tuple((column, operator, repr(value)) for column, operator, value in where or ())
+    key = table_uri(lake, name), None if columns is None else tuple(columns), conditions
+    rows = kept.get(key)
+    if rows is None:
+        rows = _read_rows(lake, name, columns, where)
+        if rows.nbytes <= KEPT_BYTES:
+            kept[key] = rows
+    return rows
+
+
+def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
+    """Return rows as Arrow, from objects that have an attribute for each column."""
+    names = schema.names
+    columns = zip(*map(attrgetter(*names), rows), strict=True) if rows else ((),) * len(names)
+    return pa.table(
+        [pa.array(values, field.type) for field, values in zip(schema, columns, strict=True)], schema=schema
+    )
+
+
+def _read_rows(
+    lake: str, name: str, columns: list[str] | None, where: Sequence[tuple[str, str, object]] | None
+) -> pa.Table:
+    spec = TABLES[name]
+    schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
+    table = latest_snapshot(lake, name)
+    if table is None:
+        return schema.empty_table()
+    condition = None
+    with reading(lake, name):
+        dataset = open_dataset(lake, name, table)
+        # A column of a later version is null until the next commit adds it to the table.
+        if more := [field for field in spec.schema if field.name not in dataset.schema.names]:
+            dataset = dataset.replace_schema(pa.schema([*dataset.schema, *more]))  # type: ignore[func-returns-value, assignment]
+        for column, operator, value in where or ():
+            term = _term(spec, column, operator, value)
+            condition = term if condition is None else condition & term
+        taken = pa.schema([dataset.schema.field(column) for column in schema.names])
+        return pa.Table.from_batches(scan(dataset, schema.names, condition), taken).cast(schema)
+
+
+def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:
+    field = ds.field(column)
+    if operator == "in":  # typed, because an empty list has no type of its own
+        return field.isin(pa.array(value, spec.schema.field(column).type))
+    if operator == "not in":  # null is in no list. Arrow excludes files by these comparisons, but not by `~isin`.
+        others = [field.is_null() | (field < each) | (field > each) for each in value]
+        return reduce(and_, others, ds.scalar(True))
+    if operator == "is_null":
+        return field.is_null() if value else field.is_valid()  # type: ignore[return-value]
+    comparison: ds.Expression = {"==": field.__eq__, ">=": field.__ge__, "<": field.__lt__}[operator](value)
+    return comparison

@@ -16,8 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema
 
 from logcore.values.evolution.merged_type import merged_type
 from spark_jobs.lake.delta.tables.delta_location import delta_uri, prepare
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import refuse_half_swapped, table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, refuse_half_swapped, table_uri
 from spark_jobs.lake.field_ids import as_in_table, with_entry
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_spec import TableSpec

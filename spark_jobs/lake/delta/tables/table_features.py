@@ -31,8 +31,7 @@ from typing import Any
 from deltalake import DeltaTable, Schema
 
 from spark_jobs.errors import TableRefused
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, table_uri
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import TABLES

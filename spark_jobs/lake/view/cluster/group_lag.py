@@ -6,7 +6,7 @@ partitions.
 
 from __future__ import annotations
 
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 
 TABLE = "cluster_group_offsets"
 

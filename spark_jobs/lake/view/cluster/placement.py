@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.lake.cluster import last_reading
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.outlines import SourceDirectory
 
 NO_LEADER, UNDER_REPLICATED, NOT_PREFERRED = "no leader", "under-replicated", "not led by the preferred leader"

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.state.tables_file import read_state
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, TABLE, RunRow

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.delta.tables.table_location import reading
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, reading
 from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.table_schemas import RUNS
 from spark_jobs.lake.table_specs import PHASES
@@ -99,7 +97,7 @@ def append_run(lake: str, row: RunRow) -> None:
     if read_identity(lake) is not None:
         logs = None if row.logs is None else [each._asdict() for each in row.logs]
         rows = pa.Table.from_pylist([row.columns | {"logs": logs}], schema=RUNS)
-        row_commits.append(lake, TABLE, rows, row.run_id)
+        commits.append(lake, TABLE, rows, row.run_id)
 
 
 def has_row(lake: str, row: RunRow) -> bool:

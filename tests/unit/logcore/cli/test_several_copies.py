@@ -12,8 +12,7 @@ import pytest
 
 from logcore.cli.main import main
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.metadata_log import MetadataLog, created, topic_id, topic_id_text
 from tests.model import replication

@@ -10,8 +10,7 @@ import pytest
 from logcore.messages.framing import read_key, read_metadata, read_value, write_framed
 from logcore.messages.kafka_json import message_json, uuid_text
 from logcore.messages.known_messages import MessageFamily, message_named, message_of_type, messages_of
-from logcore.messages.layout import UNKNOWN_TAGS
-from logcore.messages.reader import MOST_ELEMENTS, ReadMessage, UnreadMessage, UnreadReason, read_message
+from logcore.messages.reader import MOST_ELEMENTS, UNKNOWN_TAGS, ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.messages.schema import MessagePurpose
 from logcore.messages.writer import write_message
 

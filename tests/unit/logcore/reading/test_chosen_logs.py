@@ -5,8 +5,7 @@ import pytest
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from tests.broker_directory import LogDirectory
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from tests import handmade
 from tests.broker_directory import TOPIC_ID
 from tests.tiered_log import DELETE_STARTED, STARTED, TieredLog, run

@@ -6,8 +6,7 @@ from logcore.logs.model.gaps import is_compacted
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import TransactionState
 from logcore.reading.log_reading import read_log
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions, ReadRules
+from logcore.reading.read_options import Notes, ReadOptions, ReadRules
 from logcore.storage.discovery import discover
 from tests.broker_directory import LogDirectory
 

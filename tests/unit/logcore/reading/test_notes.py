@@ -4,7 +4,7 @@ import pytest
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 
 FIRST, SECOND = found("unreadable", "a cannot be read."), found("zero-tail", "b ends with zeros.")
 

@@ -12,7 +12,7 @@ from logcore.columns.wanted import Wanted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading import shown_segments
 from logcore.reading.consumer_log import ChosenRecords
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import index_of
 from logcore.reading.shown_segments import columns_of
 from logcore.remote.aiven_layout import index_path

@@ -13,8 +13,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading import segment_reading
 from logcore.reading.internal_topics.internal_logs import InternalRecord, each_record, internal_records
 from logcore.reading.internal_topics.record_blocks import bytes_of, record_blocks
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadRules
+from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import Window, visible_window
 from logcore.storage.discovery import discover
 from tests import handmade

@@ -4,8 +4,8 @@ import pytest
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.chosen_logs import beyond_offsets, nothing_chosen
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
-from logcore.reading.unmatched_options import beyond_offsets, nothing_chosen
 from logcore.storage.discovery import discover
 from tests.broker_directory import LogDirectory
 

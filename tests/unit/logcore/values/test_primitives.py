@@ -5,11 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from logcore.values import limits, primitives
+from logcore.values import formats, limits
 from logcore.values.column import decode_column, decode_column_plainly
-from logcore.values.formats import decoder_of
+from logcore.values.formats import PRIMITIVES, decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
-from logcore.values.primitives import PRIMITIVES
 from logcore.values.undecodable import Reason, Undecodable
 
 
@@ -78,7 +77,7 @@ def test_blocks_of_text_are_decoded_as_row_by_row(kind: pa.DataType) -> None:
 
 
 def test_a_text_that_is_too_large_is_refused_in_a_block_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (limits, primitives):
+    for module in (limits, formats):
         monkeypatch.setattr(module, "LARGEST_VALUE", 4)
     found = decode_column(PRIMITIVES["string"], pa.array([b"four", b"fiver"], pa.binary()))
     assert found.values.to_pylist() == ["four", None]

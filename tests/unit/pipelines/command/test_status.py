@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.registered_lakes import read_registered

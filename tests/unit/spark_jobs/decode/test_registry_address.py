@@ -10,9 +10,9 @@ import pytest
 from logcore.values.registry.schemas import Schemas, WriterSchema
 from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import SchemaId
-from spark_jobs.decode import registry_address
-from spark_jobs.decode.registry_address import RegistryAddress, RegistryUnavailable
+from spark_jobs.decode import schema_sources
 from spark_jobs.decode.registry_credentials import RegistryCredentials
+from spark_jobs.decode.schema_sources import RegistryAddress, RegistryUnavailable
 from spark_jobs.errors import UsageError
 from tests.registry_server import OddServer, Registry
 
@@ -144,7 +144,7 @@ def test_an_odd_answer_is_an_error_of_ours(answer, says):
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(registry_address, "_LARGEST_ANSWER", 10)
+    monkeypatch.setattr(schema_sources, "_LARGEST_ANSWER", 10)
     answer = b"HTTP/1.1 200 OK\r\n\r\n[1, 2, 3, 4, 5]"
     with OddServer(answer) as server, pytest.raises(RegistryUnavailable, match="Check the address"):
         RegistryAddress(server.address).schemas(["a-value"])

@@ -9,8 +9,7 @@ import pytest
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
-from spark_jobs.decode.job import _Made
-from spark_jobs.decode.plan import DecodedTopicPlan
+from spark_jobs.decode.job import DecodedTopicPlan, _Made
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.following.topic_plan import LogSpan
 from spark_jobs.lake.delta.files.live_files import LiveFile

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.expectations.job import _crc_failures
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import FILLED, Segment
 from spark_jobs.lake.table_schemas import BATCHES, VALIDATIONS
@@ -36,10 +36,10 @@ def test_damage_that_better_bytes_replaced_is_no_failure_of_what_is_published(tm
             ("retained", 25, "CRC"),
         )
     ]
-    row_commits.append(lake, "batches", pa.Table.from_pylist(rows, schema=BATCHES), "test")
+    commits.append(lake, "batches", pa.Table.from_pylist(rows, schema=BATCHES), "test")
     validated = [
         {**dict.fromkeys(VALIDATIONS.names), "log": LOG, "segment_id": name, "quarantined_bytes": 100}
         for name in ("kept", "replaced", "retained")
     ]
-    row_commits.append(lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), "test")
+    commits.append(lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), "test")
     assert _crc_failures(lake, [LOG]) == {LOG: [3, 25]}

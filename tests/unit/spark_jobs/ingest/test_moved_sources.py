@@ -17,7 +17,7 @@ from logcore.logs.rules.advice import advice
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.store.source_presence import is_gone
+from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.lake.view.harmed_places import harmed_place
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor

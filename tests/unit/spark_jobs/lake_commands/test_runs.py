@@ -13,8 +13,8 @@ import pytest
 
 from logcore.cli.main import main
 from spark_jobs.contracts import JobReport, LogChange
-from spark_jobs.lake.delta.commits import row_commits
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.table_schemas import RUNS
 from spark_jobs.lake.table_specs import TABLES
@@ -146,7 +146,7 @@ def test_the_newest_runs_are_found_in_the_newest_files(lake: str, monkeypatch: p
 
 def test_rows_come_once_and_in_order_from_files_whose_times_overlap(lake: str) -> None:
     late = [replace(intake(number), run_id=f"late-{number}") for number in (4, 150)]
-    row_commits.append(lake, "runs", pa.Table.from_pylist([row.columns for row in late], RUNS), "late")
+    commits.append(lake, "runs", pa.Table.from_pylist([row.columns for row in late], RUNS), "late")
     found = [row.run_id for row in newest_runs(lake)]
     assert len(found) == len(set(found)) == 14
     times = [row.started_ms for row in newest_runs(lake)]

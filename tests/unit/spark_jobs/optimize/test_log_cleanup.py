@@ -13,10 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import deletion, object_store, storage
 from spark_jobs.lake.table_schemas import FINDINGS
 from spark_jobs.optimize import job, log_cleanup
@@ -31,7 +31,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> str:
     lake = str(tmp_path_factory.mktemp("made-once"))
     for number in range(1, 31):
         row = dict.fromkeys(FINDINGS.names) | {"finding_id": str(number), "rule": "r", "severity": "info"}
-        row_commits.append(lake, NAME, pa.Table.from_pylist([row], schema=FINDINGS), "run")
+        commits.append(lake, NAME, pa.Table.from_pylist([row], schema=FINDINGS), "run")
         if number % 10 == 0:
             DeltaTable(table_uri(lake, NAME)).create_checkpoint()
     assert DeltaTable(table_uri(lake, NAME)).version() == 30

@@ -9,13 +9,12 @@ import pytest
 
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import commit_guards, file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.optimize import job as optimize
 
@@ -28,8 +27,8 @@ def _publish(lake: str, start: int, end: int, topic: str = "t") -> str:
     file = write_file(table_uri(lake, "records"), SPEC, [chunk], {"topic": topic})
     assert file is not None
     log = f"records/{topic}.0/0"
-    guard = Guard(log, commit_guards.versions(lake, "records", [log])[log], end)
-    file_commits.add_files(lake, "records", [file], "run", [guard])
+    guard = Guard(log, commits.versions(lake, "records", [log])[log], end)
+    commits.add_files(lake, "records", [file], "run", [guard])
     return file.path
 
 
@@ -54,16 +53,16 @@ def _lose_first_answer(monkeypatch: pytest.MonkeyPatch, then: object = None) -> 
 
     ``then``: called after the commit, before the table is read again.
     """
-    answer = file_commits.rewrite_files
+    answer = commits.rewrite_files
 
     def lost(*args: object, **named: object) -> None:
-        monkeypatch.setattr(file_commits, "rewrite_files", answer)
+        monkeypatch.setattr(commits, "rewrite_files", answer)
         answer(*args, **named)  # type: ignore[arg-type]
         if callable(then):
             then()
         raise ConcurrentChange("the version is there already")
 
-    monkeypatch.setattr(file_commits, "rewrite_files", lost)
+    monkeypatch.setattr(commits, "rewrite_files", lost)
 
 
 def test_a_merge_that_landed_despite_a_conflict_answer_is_counted_and_its_rows_stay(lake, monkeypatch):
@@ -83,7 +82,7 @@ def test_files_of_a_merge_that_landed_without_an_answer_stay_even_if_another_com
         row = read_rows(lake, "records", where=[("topic", "==", "t")]).to_batches()
         again = write_file(table_uri(lake, "records"), SPEC, row, {"topic": "t"})
         assert again is not None
-        file_commits.rewrite_files(lake, "records", [merged.path], [again], "other", data_change=True)
+        commits.rewrite_files(lake, "records", [merged.path], [again], "other", data_change=True)
 
     _lose_first_answer(monkeypatch, follow)
     before = {file.path for file in newest_files(lake, "records")}

@@ -6,8 +6,7 @@ import pytest
 
 from logcore.cli.main import main
 from spark_jobs.errors import UsageError
-from spark_jobs.policies.policies_edit import with_settings
-from spark_jobs.policies.policies_file import parse_policies
+from spark_jobs.policies.policies_file import parse_policies, with_settings
 
 FILE = """\
 # who owns what

@@ -11,10 +11,10 @@ import pytest
 
 from spark_jobs.contracts import PublishConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import file_commits, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.table_schemas import LOGS, OFFSET_LEDGER, SEGMENTS, VALIDATIONS
@@ -27,7 +27,7 @@ OF_LOG = {"log": "t.1/0", "topic": "t", "log_id": "t.1", "partition": 0}
 
 def _append(lake: str, name: str, schema: pa.Schema, **values: object) -> None:
     row = dict.fromkeys(schema.names) | OF_LOG | values
-    row_commits.append(lake, name, pa.Table.from_pylist([row], schema=schema), "run")
+    commits.append(lake, name, pa.Table.from_pylist([row], schema=schema), "run")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def _plan(lake: str) -> publish.PublishPlan:
 
 
 def test_of_a_range_that_goes_through_the_frontier_the_rest_is_published(lake):
-    file_commits.add_files(lake, "records", [], "run", [Guard("records/t.1/0", None, 50)])
+    commits.add_files(lake, "records", [], "run", [Guard("records/t.1/0", None, 50)])
     plan = _plan(lake)
     [log] = plan.logs
     assert (log.start_offset, log.end_offset, log.records) == (50, 100, 50)
@@ -65,7 +65,7 @@ def test_rows_of_an_earlier_incarnation_are_recognized_by_statistics_and_no_file
     rows = [{"topic": "t", "partition": 0, "offset": offset, "log_id": "t.0"} for offset in range(500)]
     chunk = pa.RecordBatch.from_pylist(rows, schema=spec.schema)
     file = write_file(table_uri(lake, "records"), spec, [chunk], {"topic": "t"})
-    file_commits.add_files(lake, "records", [file], "run", [Guard("records/t.0/0", None, 500)])
+    commits.add_files(lake, "records", [file], "run", [Guard("records/t.0/0", None, 500)])
     monkeypatch.setattr(publish, "read_contents", None)
     plan = _plan(lake)
     assert [log.records for log in plan.logs] == [100]
@@ -73,7 +73,7 @@ def test_rows_of_an_earlier_incarnation_are_recognized_by_statistics_and_no_file
 
 
 def test_a_ledger_that_another_run_wrote_meanwhile_is_not_marked_over(lake, monkeypatch):
-    file_commits.add_files(lake, "records", [], "run", [Guard("records/t.1/0", None, 100)])
+    commits.add_files(lake, "records", [], "run", [Guard("records/t.1/0", None, 100)])
     sync = ledger_ranges.sync_published
 
     def then_another(*args: object) -> object:

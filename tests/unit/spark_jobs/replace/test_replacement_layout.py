@@ -8,11 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake.delta.commits import file_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.replace.comparison import with_mixed_files
@@ -36,7 +35,7 @@ def write(lake: Path, *rows: tuple[str, int]) -> str:
     chunk = pa.RecordBatch.from_pylist(values, schema=RECORDS_SCHEMA)
     written = write_file(table_uri(str(lake), "records"), TABLES["records"], [chunk], {"topic": "t"})
     assert written is not None
-    file_commits.add_files(str(lake), "records", [written], "run")
+    commits.add_files(str(lake), "records", [written], "run")
     return written.path
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
 from spark_jobs.row_files.file_runs import RECORD_TABLES
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files

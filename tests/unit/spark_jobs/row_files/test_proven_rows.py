@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, Transaction
 
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.state import foreign_commits, tables_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
@@ -32,7 +31,7 @@ def published(lake: str, *offsets: int) -> str:
     """A file of records that Loglake wrote; its path."""
     before = {file.path for file in newest_files(lake, "records")}
     rows = pa.Table.from_pylist([record(offset) for offset in offsets], schema=TABLES["records"].schema)
-    row_commits.append(lake, "records", rows, "run")
+    commits.append(lake, "records", rows, "run")
     (path,) = {file.path for file in newest_files(lake, "records")} - before
     return path
 
@@ -89,11 +88,11 @@ def test_rows_that_a_change_carries_over_keep_what_is_known_of_them(tmp_path, by
     lake = str(tmp_path)
     schema = TABLES["findings"].schema
     rows = [{"finding_id": name, "run_id": "r", "rule": "torn-tail", "severity": "info"} for name in ("a", "b")]
-    row_commits.append(lake, "findings", pa.Table.from_pylist(rows, schema=schema), "run")
+    commits.append(lake, "findings", pa.Table.from_pylist(rows, schema=schema), "run")
     (before,) = newest_files(lake, "findings")
     if by_another:
         written_again_by_another(lake, "findings", before.path)
-    row_commits.delete(lake, "findings", ("finding_id", ["a"]), "run-2")
+    commits.delete(lake, "findings", ("finding_id", ["a"]), "run-2")
     (after,) = newest_files(lake, "findings")
     assert after.rows == 1
     assert (row_digest.of_file(f"{table_uri(lake, 'findings')}/{after.path}") is None) == by_another
@@ -107,7 +106,7 @@ def test_rows_that_were_not_compared_stay_unproven_when_our_optimize_carries_the
     written_again_by_another(lake, "records", theirs)
     result = merge(lake, ours, theirs)
     files = result.files
-    file_commits.rewrite_files(lake, "records", [ours, theirs], files, "run-2", data_change=False)
+    commits.rewrite_files(lake, "records", [ours, theirs], files, "run-2", data_change=False)
     assert [file.path for file in foreign_commits.unchecked_files(lake, "records")] == [files[0].path]
     tables_file.record_state(lake, "run-2", 0, {"records": {files[0].path: "equal"}})
     assert foreign_commits.unchecked_files(lake, "records") == []
@@ -118,10 +117,10 @@ def test_deltalake_s_own_compaction_keeps_neither_digests_nor_application_versio
     lake = str(tmp_path)
     for name in ("a", "b"):
         row = {"finding_id": name, "run_id": "r", "rule": "torn-tail", "severity": "info"}
-        row_commits.append(lake, "findings", pa.Table.from_pylist([row], schema=TABLES["findings"].schema), "run")
+        commits.append(lake, "findings", pa.Table.from_pylist([row], schema=TABLES["findings"].schema), "run")
     table = open_table(lake, "findings")
     guarded = CommitProperties(app_transactions=[Transaction("optimized/findings", 7)])
     assert table.optimize.compact(commit_properties=guarded)["numFilesAdded"] == 1
     (merged,) = newest_files(lake, "findings")
     assert row_digest.of_file(f"{table_uri(lake, 'findings')}/{merged.path}") is None
-    assert commit_guards.versions(lake, "findings", ["optimized/findings"]) == {"optimized/findings": None}
+    assert commits.versions(lake, "findings", ["optimized/findings"]) == {"optimized/findings": None}

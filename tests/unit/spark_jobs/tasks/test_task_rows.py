@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 
 from spark_jobs.reads import Reads
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.tasks.spark_executor import SparkExecutor, perform_rows, results_of, task_table
 from spark_jobs.tasks.task_groups import SHARED_BYTES, SHARED_TASKS, shared
-from spark_jobs.tasks.task_rows import perform_rows, results_of, task_table
 
 
 @given(st.lists(st.integers(0, 2 * SHARED_BYTES), max_size=400), st.integers(1, 32))

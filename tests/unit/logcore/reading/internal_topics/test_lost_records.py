@@ -8,8 +8,7 @@ import pytest
 
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, ReadState, read_cluster_state
-from logcore.reading.notes import Notes
-from logcore.reading.read_options import ReadOptions
+from logcore.reading.read_options import Notes, ReadOptions
 from logcore.topics.topic_settings import settings_of_topics
 from tests import handmade
 from tests.metadata_log import MetadataLog, created, setting

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from logcore.errors import CorruptIndexError
-from logcore.remote.chunked.chunk_index import ChunkIndex, size_list
 from logcore.remote.chunked.chunk_map import MOST_MAP_BYTES, ChunkMap, packed, unpacked
-from logcore.remote.chunked.segment_manifest import parse_manifest
+from logcore.remote.chunked.segment_manifest import ChunkIndex, parse_manifest, size_list
 from tests import remote_objects
 
 INDEXES = {"offset": b"o" * 16, "producerSnapshot": b"", "leaderEpoch": b"0\n1\n0 0\n"}

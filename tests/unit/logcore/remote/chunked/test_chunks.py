@@ -19,9 +19,14 @@ from logcore.errors import (
     SegmentKeyError,
     UnsupportedFormatError,
 )
-from logcore.remote.chunked.chunk_index import ChunkIndex, SegmentChunk, stored_sizes
 from logcore.remote.chunked.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
-from logcore.remote.chunked.segment_manifest import SegmentManifest, parse_manifest
+from logcore.remote.chunked.segment_manifest import (
+    ChunkIndex,
+    SegmentChunk,
+    SegmentManifest,
+    parse_manifest,
+    stored_sizes,
+)
 from logcore.remote.stored_part import SegmentPart
 from tests import remote_objects
 

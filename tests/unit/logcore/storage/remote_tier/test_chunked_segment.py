@@ -15,9 +15,8 @@ import pytest
 
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
-from logcore.remote.chunked.chunk_index import SegmentChunk
 from logcore.remote.chunked.chunk_map import ChunkMap, packed
-from logcore.remote.chunked.segment_manifest import parse_manifest
+from logcore.remote.chunked.segment_manifest import SegmentChunk, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage import source_bytes
 from logcore.storage.headers import HeaderReader

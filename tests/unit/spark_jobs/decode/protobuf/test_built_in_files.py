@@ -10,8 +10,7 @@ from confluent_kafka.schema_registry.common import protobuf as theirs
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from logcore.values.registry.schemas import WriterSchema
-from spark_jobs.decode.protobuf.built_in_files import built_in_files
-from spark_jobs.decode.protobuf.proto_schema import compiled_writer
+from spark_jobs.decode.protobuf.proto_schema import built_in_files, compiled_writer
 
 
 class Pool:

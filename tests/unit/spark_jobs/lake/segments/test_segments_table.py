@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.table_schemas import SEGMENTS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from logcore.logs.model.offset_ledger import OffsetState
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
@@ -57,7 +57,7 @@ def begin_transaction(lake: str, began: int) -> None:
     open_one = {**dict.fromkeys(TRANSACTIONS.names), **row, "state": "open"}
     ended = open_one | {"producer_id": 8, "first_offset": 1, "marker_offset": 5, "state": "committed"}
     rows = pa.Table.from_pylist([open_one, ended], schema=TRANSACTIONS)
-    row_commits.append(lake, "transactions", rows, "test")
+    commits.append(lake, "transactions", rows, "test")
     batch = {**dict.fromkeys(BATCHES.names), **place, "base_offset": 10, "last_offset": 11, "max_timestamp": began}
     batches = [batch, batch | {"base_offset": 12, "last_offset": 12, "max_timestamp": began + 5 * MINUTE}]
-    row_commits.append(lake, "batches", pa.Table.from_pylist(batches, schema=BATCHES), "test")
+    commits.append(lake, "batches", pa.Table.from_pylist(batches, schema=BATCHES), "test")

@@ -15,7 +15,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules import RULES
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake.delta.commits import row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
@@ -205,7 +205,7 @@ def test_a_failure_that_only_spark_finds_counts_until_spark_checked_the_rows_aga
             records.update_incremental()
             write_deltalake(records, row, mode="append")
         else:
-            row_commits.append(lake, "records", row, "test")
+            commits.append(lake, "records", row, "test")
         return due, {each.name: each.observed for each in results[log].outcomes if not each.success}
 
     assert evaluated(counts, unmet)[1] == {"places_are_not_null": "1 of 10 rows do not meet it"}
@@ -256,7 +256,7 @@ def test_findings_are_read_as_they_were_written(lake: str):
     written = {**dict.fromkeys(FINDINGS.names), "finding_id": "1", "rule": "torn-tail", "severity": "info"}
     written |= {"log": row.log, "topic": row.topic, "partition": row.partition, "segment_id": "s", "message": "a tail"}
     written |= {"file": "f.log", "position": 5, "nbytes": 6, "start_offset": 7, "end_offset": 8}
-    row_commits.append(lake, "findings", pa.Table.from_pylist([written], schema=FINDINGS), "test")
+    commits.append(lake, "findings", pa.Table.from_pylist([written], schema=FINDINGS), "test")
     (log,) = read_state(lake).logs
     expected = Finding("torn-tail", Severity.INFO, "a tail", "f.log", 5, 6, 7, 8)
     assert log.findings == (PlacedFinding(expected, row.log, row.topic, row.partition, "s"),)

@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs.lake.delta.files import file_contents
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, OffsetCounts, read_contents
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 
 
 def some(chance: random.Random) -> list[int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.lake.delta.commits import file_commits, row_commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.state import tables_file
@@ -20,7 +20,7 @@ from spark_jobs.lake.delta.state.foreign_commits import foreign_commits
 from spark_jobs.lake.delta.state.table_checks import cheap_check
 from spark_jobs.lake.delta.state.tables_file import read_state, record_state
 from spark_jobs.lake.delta.tables.delta_log import newest_version
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
@@ -38,7 +38,7 @@ def _rows(*offsets: int) -> pa.Table:
 def _publish(lake: str, *offsets: int) -> None:
     written = write_file(table_uri(lake, "records"), TABLES["records"], _rows(*offsets).to_batches(), {"topic": "t"})
     assert written is not None
-    file_commits.add_files(lake, "records", [written], "run")
+    commits.add_files(lake, "records", [written], "run")
 
 
 def _archive(lake: str, base: int, content: bytes) -> str:
@@ -63,7 +63,7 @@ def _archive(lake: str, base: int, content: bytes) -> str:
         "origin_base_offset": base,
     }
     storage.put(storage.join(lake, path), content, modified_ms=segment["modified_ms"])
-    row_commits.append(lake, "segments", pa.Table.from_pylist([segment], schema=SEGMENTS), "run")
+    commits.append(lake, "segments", pa.Table.from_pylist([segment], schema=SEGMENTS), "run")
     return path
 
 
@@ -73,7 +73,7 @@ def lake(tmp_path: Path) -> str:
     for base in (0, 3):
         _archive(lake, base, b"abc" * (base + 1))
         _publish(lake, base, base + 1, base + 2)
-    row_commits.append(lake, "logs", pa.Table.from_pylist([dict.fromkeys(LOGS.names) | {"log": "l/0"}], LOGS), "run")
+    commits.append(lake, "logs", pa.Table.from_pylist([dict.fromkeys(LOGS.names) | {"log": "l/0"}], LOGS), "run")
     record_state(lake, "run", 1)
     return lake
 
@@ -89,7 +89,7 @@ def _files(lake: str, name: str = "records") -> list[Path]:
 def test_an_unharmed_lake_has_no_finding_also_after_runs_of_ours_and_without_a_memory(lake):
     assert cheap_check(lake) == ()
     _publish(lake, 6)
-    row_commits.replace(lake, "logs", ("log", ["l/0"]), pa.Table.from_pylist([{"log": "l/1"}], LOGS), "run")
+    commits.replace(lake, "logs", ("log", ["l/0"]), pa.Table.from_pylist([{"log": "l/1"}], LOGS), "run")
     assert cheap_check(lake) == ()
     os.unlink(storage.join(lake, tables_file.STATE_FILE))
     assert cheap_check(lake) == ()
@@ -281,7 +281,7 @@ def test_the_state_file_is_plain_json(lake):
 def test_a_table_that_was_lost_and_made_again_is_named_as_missing(lake):
     shutil.rmtree(table_uri(lake, "logs"))
     for name in ("a", "b", "c"):  # it comes further than the lost one had come
-        row_commits.append(lake, "logs", pa.Table.from_pylist([dict.fromkeys(LOGS.names) | {"log": name}], LOGS), "run")
+        commits.append(lake, "logs", pa.Table.from_pylist([dict.fromkeys(LOGS.names) | {"log": name}], LOGS), "run")
     assert read_state(lake).tables["logs"].version < newest_version(lake, "logs")
     assert _rules(lake) == ["table-missing"]
     tables_file.forget(lake, ["logs"])

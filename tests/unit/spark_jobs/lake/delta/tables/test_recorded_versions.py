@@ -6,10 +6,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import FEW_IDS, Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import FEW_IDS, Guard
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_schemas import FINDINGS
 
 IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]
@@ -17,7 +17,7 @@ IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]
 
 def _move(lake: str, moved: list[tuple[str, int | None, int]]) -> None:
     guards = [Guard(*each) for each in moved]
-    row_commits.append(lake, "findings", FINDINGS.empty_table(), "run", guards)
+    commits.append(lake, "findings", FINDINGS.empty_table(), "run", guards)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def _looked_up(lake: str) -> dict[str, int | None]:
 
 
 def _in_one_pass(lake: str) -> dict[str, int | None]:
-    return commit_guards.versions(lake, "findings", [*IDS, "records/unknown"])
+    return commits.versions(lake, "findings", [*IDS, "records/unknown"])
 
 
 def test_they_are_those_of_the_newest_commits(lake):

@@ -11,20 +11,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.table_schemas import LOGS
 
 
 def _lake_with_commits(lake: Path, count: int) -> DeltaTable:
     ensure_table(str(lake), "logs")
     for number in range(count):
-        row_commits.append(str(lake), "logs", _no_rows(), f"run{number}", [Guard(f"logs/{number}", None, number + 1)])
+        commits.append(str(lake), "logs", _no_rows(), f"run{number}", [Guard(f"logs/{number}", None, number + 1)])
     return DeltaTable(table_uri(str(lake), "logs"))
 
 
@@ -47,13 +45,13 @@ def test_a_shared_table_answers_after_its_log_was_checkpointed_and_cleaned_up(tm
     uri = table_uri(str(tmp_path), "logs")
     assert latest_snapshot(str(tmp_path), "logs") is latest_snapshot(str(tmp_path), "logs"), "nothing is shared"
     ids = ["logs/0", "logs/11", "logs/12"]
-    recorded = commit_guards.versions(str(tmp_path), "logs", ids)
+    recorded = commits.versions(str(tmp_path), "logs", ids)
     assert recorded == {"logs/0": 1, "logs/11": 12, "logs/12": None}
     last = table.version()
     kept = _remove_old_commits(table, uri)
     assert len(kept) < 3, "nothing was cleaned up: this test looks at nothing"
     assert latest_snapshot(str(tmp_path), "logs").version() == last
-    assert commit_guards.versions(str(tmp_path), "logs", ids) == recorded
+    assert commits.versions(str(tmp_path), "logs", ids) == recorded
     assert read_rows(str(tmp_path), "logs").num_rows == 0
 
 
@@ -74,7 +72,7 @@ def test_a_shared_table_is_opened_again_after(tmp_path, change):
     again = latest_snapshot(str(tmp_path), "logs")
     assert again is not shared
     if change == "same version, other content":
-        assert commit_guards.versions(str(tmp_path), "logs", ["elsewhere"]) == {"elsewhere": 7}
+        assert commits.versions(str(tmp_path), "logs", ["elsewhere"]) == {"elsewhere": 7}
 
 
 def test_the_newest_commit_is_known_without_a_listing_until_its_file_is_gone(tmp_path, monkeypatch):
@@ -83,7 +81,7 @@ def test_the_newest_commit_is_known_without_a_listing_until_its_file_is_gone(tmp
     monkeypatch.setattr(delta_log.os, "listdir", lambda folder: listings.append(folder) or listdir(folder))
     assert delta_log.newest_commit_name(lake, "logs") == f"{table.version():020d}.json"
     for number in range(2):
-        row_commits.append(lake, "logs", _no_rows(), "run", [Guard(f"later/{number}", None, 1)])
+        commits.append(lake, "logs", _no_rows(), "run", [Guard(f"later/{number}", None, 1)])
     assert delta_log.newest_commit_name(lake, "logs") == f"{table.version() + 2:020d}.json"
     assert len(listings) == 1
     shutil.rmtree(table_uri(lake, "logs"))

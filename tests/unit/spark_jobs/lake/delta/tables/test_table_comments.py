@@ -10,13 +10,12 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, 
 from deltalake.schema import PrimitiveType
 
 from spark_jobs.errors import ConcurrentChange, TableRefused
-from spark_jobs.lake.delta.commits import file_commits, row_commits, table_commit
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.state import table_checks, tables_file
 from spark_jobs.lake.delta.tables import delta_log, table_creation
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
 
@@ -91,9 +90,9 @@ def test_a_table_gets_a_column_once_by_a_commit_that_is_ours_and_changes_no_data
 def test_the_next_commit_to_a_table_brings_the_column(tmp_path):
     lake = str(tmp_path)
     made_before(lake, "logs")
-    row_commits.append(lake, "logs", logs(a=1), "run")
+    commits.append(lake, "logs", logs(a=1), "run")
     assert is_described(opened(lake, "logs"), "logs")
-    row_commits.append(lake, "logs", logs(b=2), "run")
+    commits.append(lake, "logs", logs(b=2), "run")
     assert opened(lake, "logs").version() == 3, "the column, and two commits of rows"
     rows = read_rows(lake, "logs", ["log", "next_offset"]).to_pylist()
     assert {row["log"]: row["next_offset"] for row in rows} == {"a/0": 1, "b/0": 2}
@@ -105,7 +104,7 @@ def test_what_a_user_wrote_stays(tmp_path):
     table = opened(lake, "logs")
     table.alter.set_table_description("our logs")
     table.alter.set_column_metadata("source", {"comment": "where it was", "owner": "ops"})
-    row_commits.append(lake, "logs", logs(a=1), "run")
+    commits.append(lake, "logs", logs(a=1), "run")
     table = opened(lake, "logs")
     assert table.metadata().description == "our logs"
     expected = dict(TABLES["logs"].meanings) | {"source": "where it was"}
@@ -117,8 +116,8 @@ def test_a_plan_that_expects_a_version_of_an_older_table_is_carried_out(tmp_path
     lake = str(tmp_path)
     made_before(lake, "logs")
     expected = TableVersions.of(lake, "logs")
-    row_commits.append(lake, "logs", logs(a=1), "run", expected=expected)
-    row_commits.replace(lake, "logs", ("log", ["a/0"]), logs(a=2), "run", expected=expected)
+    commits.append(lake, "logs", logs(a=1), "run", expected=expected)
+    commits.replace(lake, "logs", ("log", ["a/0"]), logs(a=2), "run", expected=expected)
     assert read_rows(lake, "logs", ["next_offset"]).to_pylist() == [{"next_offset": 2}]
 
 
@@ -135,9 +134,9 @@ def test_a_commit_of_another_beside_ours_is_not_taken_for_one_of_them(tmp_path, 
         assert table.version() == 2
         return 1
 
-    monkeypatch.setattr(table_commit, "bring_up_to_date", overtaken)
+    monkeypatch.setattr(commits, "bring_up_to_date", overtaken)
     with pytest.raises(ConcurrentChange):
-        row_commits.append(lake, "logs", logs(a=1), "run", expected=expected)
+        commits.append(lake, "logs", logs(a=1), "run", expected=expected)
     assert read_rows(lake, "logs", ["log"]).to_pylist() == [{"log": "other/0"}]
 
 
@@ -153,9 +152,9 @@ def test_a_guard_is_compared_after_the_column(tmp_path, monkeypatch):
         write_deltalake(table_uri(lake, "segments"), older(rows), mode="append", commit_properties=moved)
         return real(table, name)
 
-    monkeypatch.setattr(table_commit, "bring_up_to_date", overtaken)
+    monkeypatch.setattr(commits, "bring_up_to_date", overtaken)
     with pytest.raises(ConcurrentChange, match="the plan was made at None"):
-        row_commits.append(lake, "segments", rows, "run", [guard])
+        commits.append(lake, "segments", rows, "run", [guard])
     assert read_rows(lake, "segments", ["log"]).num_rows == 1
 
 
@@ -166,7 +165,7 @@ def test_a_refused_table_is_left_without_them(tmp_path):
     table.alter.add_constraint({"above": "offset >= 0"})
     version = opened(lake, "records").version()
     with pytest.raises(TableRefused, match="check constraint above"):
-        file_commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
+        commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
     assert opened(lake, "records").version() == version
 
 
@@ -176,4 +175,4 @@ def test_a_column_of_the_user_named_like_ours_is_refused_where_its_type_is_anoth
     table = opened(lake, "records")
     table.alter.add_columns([Field("published_at", PrimitiveType("string"))])
     with pytest.raises(TableRefused, match="its column published_at is of the type string"):
-        file_commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])
+        commits.add_files(lake, "records", [], "run", [Guard("records/x", None, 1)])

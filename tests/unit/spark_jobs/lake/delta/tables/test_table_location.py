@@ -16,7 +16,7 @@ _READ = """
 import os, sys
 import pyarrow.dataset, pyarrow.parquet
 from deltalake import DeltaTable
-from spark_jobs.lake.delta.tables.table_location import reading
+from spark_jobs.lake.delta.tables.snapshots import reading
 if os.geteuid() == 0: os.setuid(65534)
 try:
     with reading(sys.argv[1], "findings"):

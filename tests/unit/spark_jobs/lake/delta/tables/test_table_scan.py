@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.lake.delta.tables import table_creation, table_rows
+from spark_jobs.lake.delta.tables import snapshots, table_creation
 from spark_jobs.lake.delta.tables.table_scan import scan, scan_file
 from spark_jobs.lake.table_specs import TABLES
 
@@ -43,7 +43,7 @@ def rewritten(tmp_path: Path) -> DeltaTable:
     ],
 )
 def test_rows_of_a_table_that_delta_rs_rewrote_are_found(rewritten: DeltaTable, tmp_path: Path, condition, expected):
-    found = table_rows.read_rows(str(tmp_path), "offset_ledger", SCHEMA.names, condition)
+    found = snapshots.read_rows(str(tmp_path), "offset_ledger", SCHEMA.names, condition)
     assert {tuple(row.values()) for row in found.to_pylist()} == expected
 
 
@@ -51,12 +51,12 @@ def test_rows_of_files_with_and_without_views_are_found_together(rewritten: Delt
     later = pa.Table.from_pylist([{"topic": "payments", "partition": 7}], TABLES["offset_ledger"].schema)
     write_deltalake(rewritten.table_uri, later, mode="append")
     assert len(DeltaTable(rewritten.table_uri).file_uris()) == 2
-    found = table_rows.read_rows(str(tmp_path), "offset_ledger", ["partition"], [("topic", "==", "payments")])
+    found = snapshots.read_rows(str(tmp_path), "offset_ledger", ["partition"], [("topic", "==", "payments")])
     assert sorted(found["partition"].to_pylist()) == [0, 0, 7]
 
 
 def test_each_file_of_it_can_be_searched_alone(rewritten: DeltaTable, tmp_path: Path):
-    dataset = table_rows.open_dataset(str(tmp_path), "offset_ledger", rewritten)
+    dataset = snapshots.open_dataset(str(tmp_path), "offset_ledger", rewritten)
     condition = ds.field("topic") == "payments"
     (fragment,) = dataset.get_fragments(filter=condition)
     assert sum(batch.num_rows for batch in scan_file(dataset, fragment, ["start_offset"], condition)) == 2

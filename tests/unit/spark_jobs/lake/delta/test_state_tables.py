@@ -12,14 +12,12 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from spark_jobs.errors import TableUnreadable
-from spark_jobs.lake.delta.commits import commit_guards, row_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.files import live_files, row_digest
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import open_table
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table, spec_of
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.table_schemas import LOGS
 from spark_jobs.lake.table_specs import TABLES
 
@@ -48,9 +46,9 @@ def _user_adds_a_column(lake: str) -> None:
 
 def test_every_commit_of_a_state_table_adds_files_whose_rows_have_the_digest_of_footer_and_commit(tmp_path):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1, b=2), "run")
-    row_commits.replace(lake, "logs", ("log", ["a/0"]), _logs(a=5), "run")
-    row_commits.delete(lake, "logs", ("log", ["b/0"]), "run")
+    commits.append(lake, "logs", _logs(a=1, b=2), "run")
+    commits.replace(lake, "logs", ("log", ["a/0"]), _logs(a=5), "run")
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run")
     digests = {}
     for version in (1, 2, 3):
         commit = delta_log.read_commit(lake, "logs", version)
@@ -66,11 +64,11 @@ def test_every_commit_of_a_state_table_adds_files_whose_rows_have_the_digest_of_
 
 def test_only_files_that_lose_rows_are_rewritten(tmp_path):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1, m=2), "run")
-    row_commits.append(lake, "logs", _logs(x=3), "run")
-    row_commits.append(lake, "logs", _logs(b=4, z=5), "run")
+    commits.append(lake, "logs", _logs(a=1, m=2), "run")
+    commits.append(lake, "logs", _logs(x=3), "run")
+    commits.append(lake, "logs", _logs(b=4, z=5), "run")
     before = set(_files(lake))
-    row_commits.replace(lake, "logs", ("log", ["m/0", "n/0"]), _logs(m=7, n=8), "run")
+    commits.replace(lake, "logs", ("log", ["m/0", "n/0"]), _logs(m=7, n=8), "run")
     assert len(before & set(_files(lake))) == 2
     assert _content(lake) == {"a/0": 1, "m/0": 7, "x/0": 3, "b/0": 4, "z/0": 5, "n/0": 8}
 
@@ -82,26 +80,26 @@ def test_a_file_without_statistics_is_searched(tmp_path):
     table.alter.set_table_properties({"delta.dataSkippingStatsColumns": "next_offset"})
     write_deltalake(table_uri(lake, "logs"), _logs(a=1, b=2), mode="append")
     assert "log" not in live_files.newest_files(lake, "logs")[0].least
-    row_commits.delete(lake, "logs", ("log", ["b/0"]), "run")
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run")
     assert _content(lake) == {"a/0": 1}
 
 
 def test_a_delete_of_rows_that_are_not_there_commits_nothing(tmp_path):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1), "run")
+    commits.append(lake, "logs", _logs(a=1), "run")
     expected = TableVersions.of(lake, "logs")
-    row_commits.delete(lake, "logs", ("log", ["b/0"]), "run", expected)
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run", expected)
     assert delta_log.newest_version(lake, "logs") == 1
-    row_commits.append(lake, "logs", _logs(b=1), "run", expected=expected)
+    commits.append(lake, "logs", _logs(b=1), "run", expected=expected)
 
 
 def test_a_column_of_the_user_survives_replace_delete_and_append(tmp_path):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1, b=2, c=3), "run")
+    commits.append(lake, "logs", _logs(a=1, b=2, c=3), "run")
     _user_adds_a_column(lake)
-    row_commits.replace(lake, "logs", ("log", ["b/0"]), _logs(b=4), "run")
-    row_commits.delete(lake, "logs", ("log", ["c/0"]), "run")
-    row_commits.append(lake, "logs", _logs(d=5), "run")
+    commits.replace(lake, "logs", ("log", ["b/0"]), _logs(b=4), "run")
+    commits.delete(lake, "logs", ("log", ["c/0"]), "run")
+    commits.append(lake, "logs", _logs(d=5), "run")
     table = open_table(lake, "logs")
     assert table is not None
     rows = table.to_pyarrow_table().to_pylist()
@@ -129,34 +127,34 @@ def _of_other_types(path: Path) -> None:
 @pytest.mark.parametrize("harm", [_gone, _cut, _zeroed, _of_other_types])
 def test_a_damaged_file_of_a_state_table_is_named_with_the_command_that_repairs_it(tmp_path, harm):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1, b=2), "run")
+    commits.append(lake, "logs", _logs(a=1, b=2), "run")
     (path,) = _files(lake)
     harm(path)
     version = delta_log.newest_version(lake, "logs")
     for use in (
         lambda: read_rows(lake, "logs"),
         lambda: read_rows(lake, "logs", ["log"], [("log", "==", "a/0")]),
-        lambda: row_commits.replace(lake, "logs", ("log", ["a/0"]), _logs(a=4), "run"),
-        lambda: row_commits.delete(lake, "logs", ("log", ["a/0"]), "run"),
+        lambda: commits.replace(lake, "logs", ("log", ["a/0"]), _logs(a=4), "run"),
+        lambda: commits.delete(lake, "logs", ("log", ["a/0"]), "run"),
     ):
         command = f"loglake repair {lake} --rebuild logs --apply"
         with pytest.raises(TableUnreadable, match=rf"(?s)^Table logs: .*`{command}`$"):
             use()
     assert delta_log.newest_version(lake, "logs") == version
     with pytest.raises(TableUnreadable, match=path.name):
-        row_commits.delete(lake, "logs", ("log", ["a/0"]), "run")
+        commits.delete(lake, "logs", ("log", ["a/0"]), "run")
 
 
 @pytest.mark.parametrize("content", [b"{", b"\x00" * 50, b'{"add": {}}\n', b"[]\n", b'{"add": 1}\n'])
 def test_a_damaged_commit_of_a_state_table_is_one_of_our_errors(tmp_path, content):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _logs(a=1), "run")
+    commits.append(lake, "logs", _logs(a=1), "run")
     Path(table_uri(lake, "logs"), "_delta_log", f"{1:020d}.json").write_bytes(content)
     for use in (
         lambda: read_rows(lake, "logs"),
         lambda: live_files.newest_files(lake, "logs"),
         lambda: delta_log.newest_version(lake, "logs"),
-        lambda: row_commits.append(lake, "logs", _logs(b=1), "run"),
+        lambda: commits.append(lake, "logs", _logs(b=1), "run"),
     ):
         with pytest.raises(TableUnreadable, match=f"loglake repair {lake} --rebuild logs --apply"):
             use()
@@ -170,9 +168,7 @@ def test_a_damaged_commit_of_a_state_table_is_one_of_our_errors(tmp_path, conten
 def test_the_log_of_a_table_gets_a_checkpoint_after_a_hundred_commits_and_readers_need_no_more(tmp_path):
     lake = str(tmp_path)
     for number in range(101):
-        row_commits.append(
-            lake, "logs", _logs(**{f"l{number}": number}), "run", [Guard("id", number or None, number + 1)]
-        )
+        commits.append(lake, "logs", _logs(**{f"l{number}": number}), "run", [Guard("id", number or None, number + 1)])
     table = open_table(lake, "logs")
     assert table is not None
     assert table.version() == 101
@@ -180,4 +176,4 @@ def test_the_log_of_a_table_gets_a_checkpoint_after_a_hundred_commits_and_reader
     for version in range(99):
         Path(delta_log.commit_file(lake, "logs", version)).unlink()
     assert len(_content(lake)) == 101
-    assert commit_guards.versions(lake, "logs", ["id"]) == {"id": 101}
+    assert commits.versions(lake, "logs", ["id"]) == {"id": 101}

@@ -13,13 +13,12 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
-from spark_jobs.lake.delta.commits import commit_guards, file_commits, row_commits, table_commit
-from spark_jobs.lake.delta.commits.commit_guards import Guard, TableVersions
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables import delta_log
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
-from spark_jobs.lake.delta.tables.table_rows import read_rows
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_schemas import LOGS, QUARANTINE
 from spark_jobs.lake.table_specs import TABLES
@@ -40,28 +39,26 @@ def _quarantine_file(lake: Path, *positions: int) -> WrittenFile:
 
 def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_path):
     lake = str(tmp_path)
-    row_commits.append(lake, "logs", _log_row("a/0", 1), "run", [Guard("x", None, 5)])
+    commits.append(lake, "logs", _log_row("a/0", 1), "run", [Guard("x", None, 5)])
     with pytest.raises(ConcurrentChange, match="is at 5"):
-        row_commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
+        commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
     with pytest.raises(ConcurrentChange):
-        row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
+        commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [1]
-    row_commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
-    assert commit_guards.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
+    commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
+    assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
 
 
 def test_files_and_their_transaction_version_land_in_one_commit(tmp_path):
     lake = str(tmp_path)
     written = _quarantine_file(tmp_path, 3, 9)
-    file_commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
+    commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
     table = DeltaTable(table_uri(lake, "quarantine"))
     assert table.version() == 1
     assert table.transaction_version("frontier") == 10
     assert sorted(table.to_pyarrow_table()["position"].to_pylist()) == [3, 9]
     with pytest.raises(ConcurrentChange):
-        file_commits.add_files(
-            lake, "quarantine", [_quarantine_file(tmp_path, 3)], "run", [Guard("frontier", None, 10)]
-        )
+        commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 3)], "run", [Guard("frontier", None, 10)])
     assert DeltaTable(table_uri(lake, "quarantine")).version() == 1
 
 
@@ -71,16 +68,16 @@ def test_a_guarded_commit_between_look_and_commit_is_seen(tmp_path, monkeypatch)
     ensure_table(lake, "quarantine")
     overtaken = _quarantine_file(tmp_path, 1)
     winner = _quarantine_file(tmp_path, 2)
-    compare = commit_guards.check_guards
+    compare = commits.check_guards
 
     def compare_then_lose_the_race(*args):
         compare(*args)
-        monkeypatch.setattr(table_commit, "check_guards", compare)
-        file_commits.add_files(lake, "quarantine", [winner], "other", [Guard("frontier", None, 10)])
+        monkeypatch.setattr(commits, "check_guards", compare)
+        commits.add_files(lake, "quarantine", [winner], "other", [Guard("frontier", None, 10)])
 
-    monkeypatch.setattr(table_commit, "check_guards", compare_then_lose_the_race)
+    monkeypatch.setattr(commits, "check_guards", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange):
-        file_commits.add_files(lake, "quarantine", [overtaken], "run", [Guard("frontier", None, 10)])
+        commits.add_files(lake, "quarantine", [overtaken], "run", [Guard("frontier", None, 10)])
     assert read_rows(lake, "quarantine", ["position"])["position"].to_pylist() == [2]
 
 
@@ -95,15 +92,15 @@ def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
     ]
     for lie in lies:
         with pytest.raises(OutputMismatch):
-            file_commits.add_files(lake, "quarantine", [lie], "run")
+            commits.add_files(lake, "quarantine", [lie], "run")
     assert read_rows(lake, "quarantine").num_rows == 0
 
 
 def test_a_commit_names_the_digests_of_the_files_that_it_adds(tmp_path):
     lake = str(tmp_path)
     one, two, merged = (_quarantine_file(tmp_path, *positions) for positions in ((3,), (5,), (3, 5)))
-    file_commits.add_files(lake, "quarantine", [one, two], "run")
-    file_commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
+    commits.add_files(lake, "quarantine", [one, two], "run")
+    commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
     added, rewritten = (delta_log.read_commit(lake, "quarantine", version) for version in (1, 2))
     assert added is not None
     assert rewritten is not None
@@ -119,11 +116,9 @@ def _positions(lake: str) -> list[int]:
 def test_files_written_in_the_place_of_others_take_their_rows_place(tmp_path):
     lake = str(tmp_path)
     old = [_quarantine_file(tmp_path, 3), _quarantine_file(tmp_path, 5)]
-    file_commits.add_files(
-        lake, "quarantine", [*old, _quarantine_file(tmp_path, 9)], "run", [Guard("frontier", None, 10)]
-    )
+    commits.add_files(lake, "quarantine", [*old, _quarantine_file(tmp_path, 9)], "run", [Guard("frontier", None, 10)])
     merged = _quarantine_file(tmp_path, 3, 5)
-    file_commits.rewrite_files(lake, "quarantine", [f.path for f in old], [merged], "run", data_change=False)
+    commits.rewrite_files(lake, "quarantine", [f.path for f in old], [merged], "run", data_change=False)
     assert _positions(lake) == [3, 5, 9]
     table = DeltaTable(table_uri(lake, "quarantine"))
     assert table.version() == 2
@@ -138,22 +133,18 @@ def test_a_file_whose_table_partition_needs_escaping_is_replaced_and_not_doubled
     row = {"topic": topic, "partition": 0, "offset": 1, "log_id": "a"}
     chunk = pa.RecordBatch.from_pylist([row], schema=TABLES["records"].schema)
     old, new = (write_file(table_uri(lake, "records"), TABLES["records"], [chunk], {"topic": topic}) for _ in "ab")
-    file_commits.add_files(lake, "records", [old], "run")
-    file_commits.rewrite_files(lake, "records", [old.path], [new], "run", data_change=False)
+    commits.add_files(lake, "records", [old], "run")
+    commits.rewrite_files(lake, "records", [old.path], [new], "run", data_change=False)
     assert read_rows(lake, "records", ["offset"])["offset"].to_pylist() == [1]
 
 
 def test_a_file_that_went_meanwhile_is_not_replaced_a_second_time(tmp_path):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    file_commits.add_files(lake, "quarantine", [old], "run")
-    file_commits.rewrite_files(
-        lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
-    )
+    commits.add_files(lake, "quarantine", [old], "run")
+    commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
     with pytest.raises(ConcurrentChange, match="no longer live"):
-        file_commits.rewrite_files(
-            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
-        )
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
     assert _positions(lake) == [3]
 
 
@@ -161,23 +152,21 @@ def test_a_file_that_went_meanwhile_is_not_replaced_a_second_time(tmp_path):
 def test_a_commit_between_look_and_rewrite_refuses_it(tmp_path, monkeypatch, other):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    file_commits.add_files(lake, "quarantine", [old], "run")
-    compare = commit_guards.check_guards
+    commits.add_files(lake, "quarantine", [old], "run")
+    compare = commits.check_guards
 
     def compare_then_lose_the_race(*args):
         compare(*args)
-        monkeypatch.setattr(table_commit, "check_guards", compare)
+        monkeypatch.setattr(commits, "check_guards", compare)
         if other == "append":
-            file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 7)], "other")
+            commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 7)], "other")
         else:
             mine = _quarantine_file(tmp_path, 3, 4)
-            file_commits.rewrite_files(lake, "quarantine", [old.path], [mine], "other", data_change=True)
+            commits.rewrite_files(lake, "quarantine", [old.path], [mine], "other", data_change=True)
 
-    monkeypatch.setattr(table_commit, "check_guards", compare_then_lose_the_race)
+    monkeypatch.setattr(commits, "check_guards", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange, match="another commit came between"):
-        file_commits.rewrite_files(
-            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
-        )
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
     assert _positions(lake) == ([3, 7] if other == "append" else [3, 4])
 
 
@@ -220,19 +209,19 @@ def test_a_commit_that_depends_on_a_whole_table_is_refused_after_a_foreign_commi
     lake = str(tmp_path)
     early = TableVersions.of(lake, "logs", "quarantine")
     mine = TableVersions.of(lake, "logs", "quarantine")
-    row_commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=mine)
-    row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", expected=mine)
-    row_commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
-    file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", expected=mine)
+    commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=mine)
+    commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", expected=mine)
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
+    commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", expected=mine)
     for late in (
-        lambda: row_commits.append(lake, "logs", _log_row("b/0", 1), "late", expected=early),
-        lambda: row_commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", expected=early),
-        lambda: file_commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", expected=early),
+        lambda: commits.append(lake, "logs", _log_row("b/0", 1), "late", expected=early),
+        lambda: commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", expected=early),
+        lambda: commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", expected=early),
     ):
         with pytest.raises(ConcurrentChange, match="the plan was made at None"):
             late()
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [2]
-    row_commits.append(lake, "logs", _log_row("b/0", 4), "run", expected=mine)
+    commits.append(lake, "logs", _log_row("b/0", 4), "run", expected=mine)
 
 
 def test_a_commit_that_depends_on_a_whole_table_is_refused_after_one_between_its_check_and_itself(
@@ -246,11 +235,11 @@ def test_a_commit_that_depends_on_a_whole_table_is_refused_after_one_between_its
     def compare_then_lose_the_race(*args):
         compare(*args)
         monkeypatch.setattr(TableVersions, "check", compare)
-        row_commits.append(lake, "logs", _log_row("b/0", 1), "other")
+        commits.append(lake, "logs", _log_row("b/0", 1), "other")
 
     monkeypatch.setattr(TableVersions, "check", compare_then_lose_the_race)
     with pytest.raises(ConcurrentChange):
-        row_commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=expected)
+        commits.append(lake, "logs", _log_row("a/0", 1), "run", expected=expected)
     assert read_rows(lake, "logs", ["log"])["log"].to_pylist() == ["b/0"]
 
 
@@ -260,7 +249,7 @@ def test_a_commit_without_an_answer_is_reported_as_unknown_with_what_to_do(tmp_p
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
-        row_commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+        commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -270,19 +259,17 @@ def test_a_full_disk_is_what_the_message_begins_with(tmp_path, monkeypatch, code
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", full)
     with pytest.raises(CommitUnanswered) as caught:
-        row_commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+        commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
     assert str(caught.value).startswith(f"The disk of {tmp_path} is full. Table logs: a commit was not confirmed")
 
 
 def test_a_table_that_another_program_made_append_only_since_the_plan_loses_no_file(tmp_path):
     lake = str(tmp_path)
     old = _quarantine_file(tmp_path, 3)
-    file_commits.add_files(lake, "quarantine", [old], "run")
+    commits.add_files(lake, "quarantine", [old], "run")
     DeltaTable(table_uri(lake, "quarantine")).alter.set_table_properties({"delta.appendOnly": "true"})
     with pytest.raises(TableRefused, match="append-only"):
-        file_commits.rewrite_files(
-            lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False
-        )
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
     with pytest.raises(TableRefused, match="append-only"):
-        row_commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
+        commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
     assert _positions(lake) == [3]

@@ -11,12 +11,11 @@ from deltalake import DeltaTable
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.errors import ConcurrentChange, OutputMismatch
-from spark_jobs.lake.delta.commits import file_commits
-from spark_jobs.lake.delta.commits.commit_guards import Guard
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.tables.snapshots import open_table
-from spark_jobs.lake.delta.tables.table_location import table_uri
+from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 
@@ -37,7 +36,7 @@ class Records:
 
     def add(self, *offsets: int) -> str:
         written = self.write(*offsets)
-        file_commits.add_files(self.lake, "records", [written], "run")
+        commits.add_files(self.lake, "records", [written], "run")
         return written.path
 
     def offsets(self) -> list[int]:
@@ -58,7 +57,7 @@ def test_a_file_takes_the_place_of_two_in_one_version(records):
     one, two, kept = records.add(0, 1), records.add(2, 3), records.add(4)
     version = records.version()
     merged = records.write(0, 1, 2, 3)
-    file_commits.rewrite_files(
+    commits.rewrite_files(
         records.lake, "records", [one, two], [merged], "run", data_change=False, guards=[Guard("x", None, 1)]
     )
     assert records.version() == version + 1
@@ -71,7 +70,7 @@ def test_a_file_takes_the_place_of_two_in_one_version(records):
 def test_a_rewrite_that_should_keep_its_rows_and_does_not_is_refused(records):
     one = records.add(0, 1)
     with pytest.raises(OutputMismatch, match="1 rows were written instead of 2"):
-        file_commits.rewrite_files(records.lake, "records", [one], [records.write(0)], "run", data_change=False)
+        commits.rewrite_files(records.lake, "records", [one], [records.write(0)], "run", data_change=False)
     assert records.offsets() == [0, 1]
 
 
@@ -94,7 +93,7 @@ def test_whatever_commits_between_look_and_commit_the_rewrite_is_refused(
     one, two = records.add(0, 1), records.add(2, 3)
     rewritten = records.write(0, 1, 2)
     with pytest.raises(ConcurrentChange):
-        file_commits.rewrite_files(
+        commits.rewrite_files(
             records.lake, "records", [one, two], [rewritten], "run", data_change=True, check=lambda _: other(records)
         )
     expected = {"_append": [0, 1, 2, 3, 9], "_merge": [0, 1, 2, 3], "_delete": [0, 2, 3]}
@@ -107,15 +106,13 @@ def test_a_file_that_was_merged_or_cut_before_the_look_is_not_replaced_again(rec
     other(records)
     before = records.offsets()
     with pytest.raises(ConcurrentChange, match="no longer live"):
-        file_commits.rewrite_files(records.lake, "records", [one, two], [records.write(0)], "run", data_change=True)
+        commits.rewrite_files(records.lake, "records", [one, two], [records.write(0)], "run", data_change=True)
     assert records.offsets() == before
 
 
 def test_a_guarded_version_that_moved_refuses_the_rewrite(records):
     one = records.add(0, 1)
-    file_commits.add_files(records.lake, "records", [], "run", [Guard("x", None, 1)])
+    commits.add_files(records.lake, "records", [], "run", [Guard("x", None, 1)])
     with pytest.raises(ConcurrentChange, match="is at 1"):
-        file_commits.rewrite_files(
-            records.lake, "records", [one], [], "run", data_change=True, guards=[Guard("x", None, 2)]
-        )
+        commits.rewrite_files(records.lake, "records", [one], [], "run", data_change=True, guards=[Guard("x", None, 2)])
     assert records.offsets() == [0, 1]

@@ -1,1 +1,0 @@
-"""Commits to Delta tables, with their guards."""
