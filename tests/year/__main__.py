@@ -11,9 +11,12 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.year.nights import Disagreed, Night, Year
+
+TENTH = 10
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="loglake-year-") as folder:
         os.environ["LOGLAKE_HOME"] = str(Path(folder, "home"))
         os.environ["DAGSTER_HOME"] = str(Path(folder, "home", "dagster"))
+        lived: list[Night] = []
         try:
             for night in Year(Path(folder), options.seed).nights(options.nights):
+                lived.append(night)
                 sys.stdout.write(line(night) + "\n")
                 sys.stdout.flush()
         except Disagreed as error:
             sys.stdout.write(f"seed {options.seed}: {error}\n")
             return 1
+    if len(lived) >= TENTH:
+        sys.stdout.write(compared(lived))
     sys.stdout.write(f"{options.nights} nights, seed {options.seed}: the lake agreed with the model after each\n")
     return 0
 
@@ -47,6 +54,23 @@ def line(night: Night) -> str:
         f"logs {night.log_bytes / 1e6:.2f} MB, state {night.state_bytes / 1e6:.2f} MB, "
         f"night {night.seconds:.2f} s{idle}{events}"
     )
+
+
+def compared(lived: list[Night]) -> str:
+    """The figures of the tenth day beside those of the last, as the table of docs/year-results.md has them."""
+    idle = [night for night in lived if night.idle_seconds is not None]
+    sides = (lived[TENTH - 1], idle[0]), (lived[-1], idle[-1])
+    rows: list[tuple[str, Callable[[Night, Night], str]]] = [
+        ("rows of records", lambda night, _: f"{night.rows:,}"),
+        ("live files", lambda night, _: f"{night.live_files}"),
+        ("log size", lambda night, _: f"{night.log_bytes / 1e6:.2f} MB"),
+        ("state", lambda night, _: f"{night.state_bytes / 1e6:.2f} MB"),
+        ("memory", lambda _, idle: f"{(idle.idle_bytes or 0) / 1e6:.0f} MB"),
+        ("no-op", lambda _, idle: f"{idle.idle_seconds or 0:.2f} s"),
+        ("night", lambda night, _: f"{night.seconds:.2f} s"),
+    ]
+    lines = [f"| {name} | {' | '.join(text(*side) for side in sides)} |\n" for name, text in rows]
+    return "".join(["| | tenth day | last day |\n", "|---|---|---|\n", *lines])
 
 
 if __name__ == "__main__":

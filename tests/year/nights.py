@@ -29,11 +29,14 @@ POLICIES = """topics:
     cleanup.policy: delete
     retention.ms: 864000000
     file.delete.delay.ms: 60000
+    records.retention.ms: 1728000000
   "users*":
     cleanup.policy: compact
     min.cleanable.dirty.ratio: 0
     latest: delete
 """
+EXPIRES_MS = 20 * DAY_MS
+"""Age at which rows of events leave the tables."""
 
 
 class Disagreed(AssertionError):
@@ -71,6 +74,8 @@ class Year:
         self.lake = folder / "lake"
         self.source = Source(folder / "source", self._random)
         self._withdrawn: set[tuple[str, int]] = set()
+        self._floors: dict[str, int] = {}
+        """First offset that has not expired, by log."""
         self._now_ms = START_MS
         self._seen: dict[str, dict[int, Row]] = {}
         self._policies = folder / "policies.yaml"
@@ -111,7 +116,7 @@ class Year:
         return Night(
             number,
             tuple(events),
-            sum(len(rows) for rows in self._seen.values()),
+            sum(at >= self._floors.get(name, 0) for name, rows in self._seen.items() for at in rows),
             sum(len(table.file_uris()) for table in files.values()),
             _size(*(path / "_delta_log" for path in tables)),
             _size(*state),
@@ -145,7 +150,8 @@ class Year:
         """Another engine deletes rows on purpose, and the operator withdraws them."""
         name = self._random.choice(list(self._seen))
         topic, _, partition = name.rpartition("-")
-        offsets = sorted(set(self._seen[name]) - {offset for log, offset in self._withdrawn if log == name})
+        gone = {offset for log, offset in self._withdrawn if log == name}
+        offsets = sorted({at for at in self._seen[name] if at >= self._floors.get(name, 0)} - gone)
         if len(offsets) < 10:
             return
         first = offsets[self._random.randrange(len(offsets) - 3)]
@@ -209,13 +215,16 @@ class Year:
         return self.lake / "tables" / name
 
     def check(self, number: int) -> None:
-        """Every record that was ever written is a row once, unless it was withdrawn.
+        """Every record that was ever written is a row once, unless it was withdrawn or has expired.
 
         Raises:
             Disagreed: It is not so.
         """
         for name, each in (*self.source.partitions.items(), *self.source.gone.items()):
             self._seen[name] = each.rows
+            if name.startswith("events"):
+                floor = each.expired_below(self._now_ms - EXPIRES_MS)
+                self._floors[name] = max(floor, self._floors.get(name, 0))
         columns = ["topic", "partition", "offset", "key", "value"]
         found: dict[str, dict[int, Row]] = {name: {} for name in self._seen}
         for row in _rows(self._table("records"), columns):
@@ -224,7 +233,8 @@ class Year:
                 raise Disagreed(f"night {number}: {log} has offset {row['offset']} twice")
             found[log][row["offset"]] = (row["key"], row["value"])
         for name, rows in self._seen.items():
-            wanted = {at: row for at, row in rows.items() if (name, at) not in self._withdrawn}
+            floor = self._floors.get(name, 0)
+            wanted = {at: row for at, row in rows.items() if at >= floor and (name, at) not in self._withdrawn}
             if found[name] != wanted:
                 lost, added = sorted(set(wanted) - set(found[name])), sorted(set(found[name]) - set(wanted))
                 raise Disagreed(f"night {number}: {name} lacks {lost[:5]} and has {added[:5]} that it should not have")

@@ -26,6 +26,8 @@ class Partition:
     next_offset: int = 0
     start: int = 0
     rows: dict[int, Row] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+    """Timestamp by offset, epoch milliseconds."""
     segments: list[tuple[Path, int]] = field(default_factory=list)
     """With the time of the last record."""
 
@@ -36,8 +38,12 @@ class Partition:
             file.write(handmade.simple_batch(self.next_offset, rows, base_timestamp=now_ms, leader_epoch=0))
         self.segments[-1] = (path, now_ms)
         for row in rows:
-            self.rows[self.next_offset] = row
+            self.rows[self.next_offset], self.times[self.next_offset] = row, now_ms
             self.next_offset += 1
+
+    def expired_below(self, oldest_ms: int) -> int:
+        """The offset of the first row that is not older."""
+        return next((at for at, time_ms in self.times.items() if time_ms >= oldest_ms), self.next_offset)
 
     def roll(self, now_ms: int) -> None:
         """Begin a segment, and delete those that are too old, but for the active one."""
