@@ -21,7 +21,6 @@ from logcore.messages.known_messages import MessageFamily, message_of_type
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
 from logcore.messages.schema import MessagePurpose, MessageSchema
 from logcore.messages.straight_readers import Fields, JsonReader, json_reader, read_straight
-from logcore.messages.writer import write_message, write_uvarint
 
 FRAME_VERSION = 1
 _SHORT = struct.Struct(">h")
@@ -102,22 +101,6 @@ def metadata_json(family: MessageFamily, value: bytes) -> tuple[str, Fields] | U
             return name, fields
     message = read_metadata(family, value).message
     return (message.schema.name, message_json(message)) if isinstance(message, ReadMessage) else message
-
-
-def write_framed(message: ReadMessage) -> bytes:
-    """Write a message with its frame, as the three functions above read it.
-
-    Raises:
-        ValueError: As `write_message`, or the message has no type number.
-    """
-    schema = message.schema
-    if schema.type_number is None:
-        raise ValueError(f"{schema.name} has no frame")
-    if schema.kind is MessagePurpose.METADATA:
-        frame = write_uvarint(FRAME_VERSION) + write_uvarint(schema.type_number) + write_uvarint(message.version)
-    else:
-        frame = _SHORT.pack(schema.type_number if schema.kind is MessagePurpose.KEY else message.version)
-    return frame + write_message(schema, message.version, message.fields) + message.left
 
 
 @lru_cache(maxsize=1024)

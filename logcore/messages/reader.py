@@ -6,7 +6,7 @@ fit in the bytes that are left, and no message has more than `MOST_ELEMENTS` ele
 
 As Kafka does, the reader accepts encodings that Kafka does not write, such as uvarints with more bytes than needed and
 strings that are not UTF-8: each malformed part of these becomes U+FFFD.
-`ReadMessage.is_exact` is then False: the writer would give other bytes.
+`ReadMessage.is_exact` is then False: a writer would give other bytes.
 
 Source: generated message classes, org.apache.kafka.common.protocol ByteBufferAccessor, KIP-482.
 

@@ -28,7 +28,6 @@ from logcore.records.batch import (
     castagnoli,
 )
 from logcore.records.compression import Codec, compress
-from logcore.records.control import ControlType, control_key, end_marker_value
 from logcore.records.record import Record
 from logcore.records.varint import write_varint, write_varlong
 
@@ -146,32 +145,6 @@ def build_batch(
     covered = header[ATTRIBUTES_AT:] + body
     checksum = castagnoli(covered).to_bytes(4, "big")
     return header[: ATTRIBUTES_AT - len(checksum)] + checksum + covered
-
-
-def build_end_transaction_marker(
-    kind: ControlType,
-    *,
-    offset: int,
-    timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int = 0,
-    leader_epoch: int = -1,
-) -> bytes:
-    """Build the 78-byte control batch that ends a producer's transaction with ABORT or COMMIT."""
-    if kind not in (ControlType.ABORT, ControlType.COMMIT):
-        raise ValueError(f"{kind} ends no transaction")
-    marker = Record(
-        offset, timestamp, TimestampType.CREATE_TIME, control_key(kind), end_marker_value(coordinator_epoch)
-    )
-    return build_batch(
-        [marker],
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
-        leader_epoch=leader_epoch,
-    )
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:

@@ -35,7 +35,6 @@ class ControlType(StrEnum):
 
 
 _BY_NUMBER = dict(enumerate(kind for kind in ControlType if kind is not ControlType.UNKNOWN))
-_NUMBERS = {kind: number for number, kind in _BY_NUMBER.items()}
 
 
 def control_type(key: bytes | None) -> ControlType:
@@ -53,17 +52,6 @@ def control_type(key: bytes | None) -> ControlType:
     return _BY_NUMBER.get(number, ControlType.UNKNOWN)
 
 
-def control_key(kind: ControlType) -> bytes:
-    """Build the key of a control record of this type.
-
-    Raises:
-        ValueError: The type is UNKNOWN.
-    """
-    if kind not in _NUMBERS:
-        raise ValueError(f"{kind} has no number")
-    return _KEY.pack(0, _NUMBERS[kind])
-
-
 def coordinator_epoch(value: bytes | None) -> int:
     """Read the epoch of the transaction coordinator from the value of an ABORT or COMMIT marker.
 
@@ -76,8 +64,3 @@ def coordinator_epoch(value: bytes | None) -> int:
     if version < 0:
         raise CorruptRecordError(CorruptionReason.CONTROL, f"a transaction marker value of version {version}")
     return int(epoch)
-
-
-def end_marker_value(epoch: int) -> bytes:
-    """Build the value of an ABORT or COMMIT marker."""
-    return _END_MARKER.pack(0, epoch)

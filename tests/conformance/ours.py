@@ -17,7 +17,7 @@ from logcore.columns.wanted import Place, Wanted
 from logcore.logs.checks.validation import validate_segment
 from logcore.logs.model.batch_facts import BatchFact, fact_of
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.logs.model.transactions import TransactionState, TransactionView, derive_transactions
+from logcore.logs.model.transactions import TransactionState, TransactionView
 from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, segment_file_name
@@ -25,6 +25,7 @@ from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, sc
 from logcore.storage.discovery import discover
 from logcore.texts import java_text
 from tests.conformance.oracles import Consumed
+from tests.derived_transactions import derive_transactions
 
 
 @dataclass(frozen=True, slots=True)

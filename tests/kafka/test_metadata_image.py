@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from logcore.messages.framing import write_framed
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage
 from logcore.topics.cluster_states import RESOURCES, ClusterState
@@ -18,6 +17,7 @@ from tests import sampling
 from tests.daemons import WAIT_SECONDS
 from tests.kafka import distribution
 from tests.kafka.operated_cluster import classes
+from tests.message_writer import write_framed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

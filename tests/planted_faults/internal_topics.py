@@ -72,13 +72,6 @@ FAULTS = (
         (BY_HAND, "-k", "are_read_and_marked"),
     ),
     Fault(
-        "tagged fields are written in the order of the schema",
-        "logcore/messages/writer.py",
-        "    for tag, part in sorted(parts.items()):\n",
-        "    for tag, part in sorted(parts.items(), reverse=True):\n",
-        (EVERY_SCHEMA, "-k", "same_bytes"),
-    ),
-    Fault(
         "the bytes of a record that may hold a secret are shown",
         "logcore/topics/secrets.py",
         "    if not is_metadata:\n",

@@ -28,7 +28,7 @@ offset (`logcore.logs.model.offset_ledger`), what a broker remembers of producer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,7 +48,6 @@ __all__ = [
     "TransactionState",
     "TransactionView",
     "TransactionWalk",
-    "derive_transactions",
 ]
 
 
@@ -119,18 +118,8 @@ class _InProgress:
     """Lost offsets [start, end) after its data; its marker may be among them."""
 
 
-def derive_transactions(
-    batches: Iterable[BatchFact],
-    *,
-    high_watermark: int,
-    log_start_offset: int = 0,
-    cleaner_checkpoint: int | None = None,
-    compacted_by_policy: bool = False,
-    gap_evidence: Sequence[tuple[int, int, str]] = (),
-    ongoing: Iterable[Ongoing] = (),
-    start_offset: int | None = None,
-) -> TransactionView:
-    """Walk over the batches in offset order and derive every transaction's outcome.
+class TransactionWalk:
+    """Derives every transaction's outcome while the caller uses the batches: iterate over `over`, then call `view`.
 
     The batches must begin where no transaction is in progress (at the log's first batch, or at the last stable offset
     of an earlier view), or `ongoing` must list those in progress. If the log start has moved past a transaction's
@@ -144,35 +133,12 @@ def derive_transactions(
     all of formats v0 and v1, are in no transaction.
 
     Args:
-        batches: In offset order.
         high_watermark: The log's high watermark.
         log_start_offset: The log start.
-        cleaner_checkpoint: As the next two in `gaps.GapRules`. They distinguish losses from gaps that cleaning left.
-            Cleaning never removes the marker of data that still exists. After a loss, markers decide only what follows.
-            Without these arguments every gap counts as a loss.
-        compacted_by_policy: See there.
-        gap_evidence: `evidence` there.
+        rules: They distinguish losses from gaps that cleaning left. Cleaning never removes the marker of data that
+            still exists. After a loss, markers decide only what follows.
         ongoing: Transactions in progress where the batches begin.
         start_offset: Where the first batch should begin, if a gap before it counts.
-
-    Raises:
-        InvalidRecordError: Offsets do not increase.
-    """
-    walk = TransactionWalk(
-        high_watermark=high_watermark,
-        log_start_offset=log_start_offset,
-        rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence),
-        ongoing=ongoing,
-        start_offset=start_offset,
-    )
-    for _ in walk.over(batches):
-        pass
-    return walk.view()
-
-
-class TransactionWalk:
-    """A derivation in progress, for callers that use the batches at the same time: iterate over `over`, then call
-    `view`. Arguments as for `derive_transactions`.
     """
 
     def __init__(

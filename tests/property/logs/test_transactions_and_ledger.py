@@ -13,7 +13,8 @@ from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import LedgerRange, check_tiling, restart_offset
-from logcore.logs.model.transactions import TransactionView, derive_transactions
+from logcore.logs.model.transactions import TransactionView
+from tests.derived_transactions import derive_transactions
 
 PRODUCERS = (1, 2, 3)
 

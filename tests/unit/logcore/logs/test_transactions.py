@@ -4,7 +4,8 @@ import pytest
 
 from logcore.errors import InvalidRecordError
 from logcore.logs.model.batch_facts import BatchFact
-from logcore.logs.model.transactions import Ongoing, TransactionState, TransactionView, derive_transactions
+from logcore.logs.model.transactions import Ongoing, TransactionState, TransactionView
+from tests.derived_transactions import derive_transactions
 
 COMMITTED, ABORTED, OPEN = TransactionState.COMMITTED, TransactionState.ABORTED, TransactionState.OPEN
 UNKNOWN = TransactionState.UNKNOWN

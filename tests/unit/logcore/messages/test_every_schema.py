@@ -13,8 +13,8 @@ from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, messages_of
 from logcore.messages.reader import ReadMessage, UnreadReason, read_message
 from logcore.messages.schema import MessageSchema
-from logcore.messages.writer import write_message
 from tests.message_bytes import PackedMessage
+from tests.message_writer import write_message
 
 SEED = 20260901
 MUTANTS = int(os.environ.get("LOGLAKE_TEST_MESSAGES", "10000"))

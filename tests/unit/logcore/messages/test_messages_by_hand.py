@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from logcore.messages.framing import read_key, read_metadata, read_value, write_framed
+from logcore.messages.framing import read_key, read_metadata, read_value
 from logcore.messages.kafka_json import message_json, uuid_text
 from logcore.messages.known_messages import MessageFamily, message_named, message_of_type, messages_of
 from logcore.messages.reader import MOST_ELEMENTS, UNKNOWN_TAGS, ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.messages.schema import MessagePurpose
-from logcore.messages.writer import write_message
+from tests.message_writer import write_framed, write_message
 
 OFFSETS = MessageFamily.CONSUMER_OFFSETS
 METADATA = MessageFamily.CLUSTER_METADATA

@@ -1,9 +1,8 @@
 import pytest
 
 from logcore.records.batch import TimestampType, crc_matches, read_header
-from logcore.records.builder import build_batch, build_end_transaction_marker
+from logcore.records.builder import build_batch
 from logcore.records.compression import Codec
-from logcore.records.control import ControlType
 from logcore.records.record import Record, read_records
 from tests import handmade
 
@@ -22,16 +21,11 @@ def test_the_batch_of_kafkas_builder_comes_out_byte_by_byte() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "crc", "number"), [("ABORT", "2500e194", "0000"), ("COMMIT", "d13e37dc", "0001")])
-def test_the_markers_of_kafkas_builder_come_out_byte_by_byte(kind: str, crc: str, number: str) -> None:
-    built = build_end_transaction_marker(
-        ControlType(kind),
-        offset=7,
-        timestamp=1234,
-        producer_id=99,
-        producer_epoch=2,
-        coordinator_epoch=5,
-        leader_epoch=3,
+@pytest.mark.parametrize(("crc", "number"), [("2500e194", "0000"), ("d13e37dc", "0001")])
+def test_the_markers_of_kafkas_builder_come_out_byte_by_byte(crc: str, number: str) -> None:
+    marker = row(7, 1234, bytes.fromhex(f"0000{number}"), bytes.fromhex("000000000005"))
+    built = build_batch(
+        [marker], producer_id=99, producer_epoch=2, is_transactional=True, is_control=True, leader_epoch=3
     )
     assert built.hex() == (
         f"0000000000000007000000420000000302{crc}00300000000000000000000004d200000000000004d20000000000000063"
@@ -135,8 +129,3 @@ def test_what_is_encoded_is_read_back(codec: Codec) -> None:
 def test_what_a_broker_would_refuse_cannot_be_built(arguments, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build_batch(**arguments)
-
-
-def test_a_marker_only_ends_a_transaction() -> None:
-    with pytest.raises(ValueError, match="LEADER_CHANGE"):
-        build_end_transaction_marker(ControlType.LEADER_CHANGE, offset=0, timestamp=0, producer_id=1, producer_epoch=0)

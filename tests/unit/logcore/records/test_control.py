@@ -4,7 +4,7 @@ import pytest
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.batch import crc_matches, read_header
-from logcore.records.control import ControlType, control_key, control_type, coordinator_epoch, end_marker_value
+from logcore.records.control import ControlType, control_type, coordinator_epoch
 from logcore.records.record import read_records
 from tests import handmade
 
@@ -20,17 +20,11 @@ KAFKA_COMMIT = KAFKA_ABORT.replace("2500e194", "d13e37dc").replace("0800000000",
 @pytest.mark.parametrize("version", [0, 1, 32767])
 def test_types_have_their_numbers_in_every_version(number: int, name: str, version: int) -> None:
     assert control_type(struct.pack(">hh", version, number)) == name
-    assert control_key(ControlType(name)) == struct.pack(">hh", 0, number)
 
 
 @pytest.mark.parametrize("number", [7, 100, 32767, -1, -32768])
 def test_types_from_the_future_are_unknown_not_an_error(number: int) -> None:
     assert control_type(struct.pack(">hh", 0, number)) is ControlType.UNKNOWN
-
-
-def test_an_unknown_type_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="UNKNOWN"):
-        control_key(ControlType.UNKNOWN)
 
 
 def test_a_longer_key_is_read_by_its_beginning() -> None:
@@ -63,7 +57,6 @@ def test_a_marker_packed_by_hand_is_kafkas() -> None:
 
 
 def test_the_coordinators_epoch_comes_back() -> None:
-    assert end_marker_value(-3) == struct.pack(">hi", 0, -3)
     assert coordinator_epoch(struct.pack(">hi", 0, -3)) == -3
     assert coordinator_epoch(struct.pack(">hi", 4, 9) + b"more") == 9
 

@@ -1,4 +1,4 @@
-"""Values to the bytes of a message, as `reader` gives them.
+"""Values to the bytes of a message, as `logcore.messages.reader` gives them: what was read loses nothing.
 
 A field that is not in the values has its default. A tagged field is written if the values have it, so that a message
 that was read gives its bytes again; leave the field out if it has its default, as Kafka does.
@@ -13,17 +13,19 @@ from collections.abc import Mapping
 from typing import TypeVar
 from uuid import UUID
 
+from logcore.messages.framing import FRAME_VERSION
 from logcore.messages.reader import (
     NUMBERS,
     UNKNOWN_TAGS,
     ArrayLayout,
     FieldLayout,
+    ReadMessage,
     StructLayout,
     TypeLayout,
     Value,
     message_layout,
 )
-from logcore.messages.schema import MessageSchema, ScalarType
+from logcore.messages.schema import MessagePurpose, MessageSchema, ScalarType
 
 T = TypeVar("T")
 
@@ -40,6 +42,22 @@ def write_message(schema: MessageSchema, version: int, fields: Mapping[str, Valu
     except _Unfit as unfit:
         raise ValueError(f"{schema.name} version {version}: {unfit}") from None
     return bytes(out)
+
+
+def write_framed(message: ReadMessage) -> bytes:
+    """Write a message with its frame, as `logcore.messages.framing` reads it.
+
+    Raises:
+        ValueError: As `write_message`, or the message has no type number.
+    """
+    schema = message.schema
+    if schema.type_number is None:
+        raise ValueError(f"{schema.name} has no frame")
+    if schema.kind is MessagePurpose.METADATA:
+        frame = write_uvarint(FRAME_VERSION) + write_uvarint(schema.type_number) + write_uvarint(message.version)
+    else:
+        frame = struct.pack(">h", schema.type_number if schema.kind is MessagePurpose.KEY else message.version)
+    return frame + write_message(schema, message.version, message.fields) + message.left
 
 
 def write_uvarint(value: int) -> bytes:
