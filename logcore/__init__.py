@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from logcore.logs.model.topic_config import TopicConfig
     from logcore.logs.model.transactions import Transaction, TransactionState
     from logcore.logs.writer.writer import LogWriter
-    from logcore.reading.log_batches import LogBatch
+    from logcore.reading.consumer_log import LogBatch
     from logcore.reading.read_options import ReadRules
     from logcore.records.builder import build_batch
     from logcore.records.compression import Codec

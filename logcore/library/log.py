@@ -18,8 +18,7 @@ from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.consumer_log import ConsumerLog, OffsetReset
-from logcore.reading.log_batches import LogBatch, batches_of
+from logcore.reading.consumer_log import ConsumerLog, LogBatch, OffsetReset, batches_of
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
 from logcore.records.model import Record
 from logcore.storage.discovery import shown

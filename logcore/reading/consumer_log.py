@@ -5,6 +5,8 @@ The command line, the library and every other reader of records take a log from 
 Bounds and timestamps come from the batches that `verify` accepts. Index files are not used to find a place: a wrong one
 would hide records. Of a time index only its presence counts: without it a broker does not know a segment's timestamps,
 unless it recovers the segment when it starts.
+
+Record batches are also given as they are in the files.
 """
 
 from __future__ import annotations
@@ -15,22 +17,26 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from logcore.columns.wanted import EVERYTHING, Wanted
-from logcore.errors import LogError, OffsetOutOfRange
+from logcore.errors import CorruptionReason, CorruptRecordError, LogError, OffsetOutOfRange
 from logcore.logs import lookup
 from logcore.logs.lookup import LookupLog, LookupSegment, OffsetAnswer
 from logcore.logs.model import readable_end
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_batches
 from logcore.reading.chosen_logs import log_end
-from logcore.reading.log_batches import LogBatch
 from logcore.reading.read_options import Notes, OffsetRange, ReadRules
 from logcore.reading.segment_reading import cannot_read, reading_start, segment_bytes
 from logcore.reading.shown_segments import ShownSegment, segments_among
 from logcore.reading.visible_offsets import Window, visible_window, with_high_watermark
+from logcore.records.batch import crc_matches, read_header
+from logcore.records.control import ControlType
+from logcore.records.model import BatchHeader, Record
+from logcore.records.record import read_records
 from logcore.segments import filenames
-from logcore.segments.scanning.scan import ScannedBatch
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.segments.side_files import time_index
-from logcore.storage.discovery import read_file
+from logcore.storage.discovery import read_file, read_range, shown
 
 if TYPE_CHECKING:
     pass
@@ -277,3 +283,62 @@ def _is_known(log: SourceLog, segment: SegmentFile) -> bool:
         return bool(time_index.parse(read_file(path, _MAX_INDEX_BYTES), segment.base_offset))
     except LogError:
         return True  # the entries that a broker would read from random bytes are useless
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """A record batch that can be trusted, and its place.
+
+    Attributes:
+        path: The segment file.
+        position: Where the batch begins, in bytes from the start of the file.
+        header: Its header. Of a compressed message of format v0 or v1 it has the offsets of the messages inside.
+        control_type: The kind of a control batch; None for all other batches.
+
+    Example:
+        >>> for batch in log.batches():
+        ...     print(batch.header.base_offset, batch.header.record_count, batch.header.codec.name)
+    """
+
+    path: str
+    position: int
+    header: BatchHeader
+    control_type: ControlType | None = None
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the batch, control records included. The bytes are read from the file again.
+
+        Raises:
+            CorruptRecordError: The records cannot be decoded, or the file has other bytes there now.
+            SourceUnreadable: The file can no longer be read.
+        """
+        content = read_range(self.path, self.position, self.position + self.header.size)
+        try:
+            stored = read_header(content)
+            if stored.crc != self.header.crc or not crc_matches(content, 0, stored):
+                raise CorruptRecordError(CorruptionReason.CRC, "the file has other bytes there now")
+            yield from read_records(content, 0, self.header)
+        except CorruptRecordError as error:
+            file = shown(self.path)
+            raise CorruptRecordError(
+                error.reason, error.message, file=file, position=self.position, offset=self.header.base_offset
+            ) from error
+
+
+def batches_of(log: SourceLog, start: int | None, end: int | None, notes: Notes) -> Iterator[LogBatch]:
+    """Yield the batches that can be trusted. Damage in the files is reported, as far as they are read.
+
+    Args:
+        log: The log.
+        start: Only batches that contain this offset or a later one; None: no lower bound.
+        end: Only batches that begin before this offset; None: no upper bound.
+        notes: Gets the findings.
+    """
+    low, high = start or 0, MAX_OFFSET if end is None else end
+    for segment, item in checked_batches(log, segments_among(log, ((low, high),) if low < high else ()), notes):
+        if isinstance(item, Stretch):
+            continue
+        if item.header.base_offset >= high:
+            return
+        if item.header.last_offset >= low:
+            yield LogBatch(segment.path, item.position, item.header, item.control_type)

@@ -18,7 +18,7 @@ from ..metadata.values import Metadata
 from . import check_definitions, maintenance_steps, steps
 from .check_definitions import CheckDefinition
 from .steps import Work
-from .topics import cluster_step, topic_steps
+from .topics import topic_steps
 
 SOURCES = "log_directories"
 """The asset for what a lake reads."""
@@ -125,7 +125,7 @@ INTAKE = (
     Step("latest", topic_steps.latest, None, (check_definitions.LATEST_FOLLOWS_RECORDS,)),
     Step(
         "cluster",
-        cluster_step.cluster,
+        topic_steps.cluster,
         None,
         (check_definitions.CLUSTER_FOLLOWS_SOURCES, check_definitions.NO_COMMIT_BEYOND_LOG_END),
         tuple(name for names in TABLES_OF.values() for name in names),

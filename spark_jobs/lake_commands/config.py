@@ -117,8 +117,7 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
     """Print the settings of each topic; return the exit code."""
     from dataclasses import replace
 
-    from spark_jobs.lake.cluster.cluster_settings import settings_at
-    from spark_jobs.lake.cluster.resulting_settings import resulting
+    from spark_jobs.lake.cluster.cluster_settings import resulting, settings_at
     from spark_jobs.lake.segments.archive import read_logs
 
     as_of_ms = options.now_ms if options.as_of is None else options.as_of

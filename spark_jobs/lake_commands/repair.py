@@ -207,13 +207,13 @@ def _rebuild(options: argparse.Namespace) -> int:
     from spark_jobs.lake.delta.state import tables_file
     from spark_jobs.lake.store import lease
     from spark_jobs.lake.table_specs import TABLES
-    from spark_jobs.lake_commands import table_swap
+    from spark_jobs.lake_commands import table_rebuild
 
     lake, name = lake_at(options.lake), options.rebuild
     if name not in TABLES:
         raise UsageError(f"--rebuild {name}: no table of a lake; they are {', '.join(TABLES)}.")
     if not options.apply:
-        if table_swap.is_half_done(lake, name):
+        if table_rebuild.is_half_done(lake, name):
             print(f"table {name}: its rebuild was interrupted; --apply gives the new table its place")
             return ExitCode.WARNING
         made = plan(lake, name)
@@ -222,9 +222,9 @@ def _rebuild(options: argparse.Namespace) -> int:
         return ExitCode.WARNING
     run_id = f"repair-{uuid.uuid4().hex}"
     with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
-        if table_swap.is_half_done(lake, name):
+        if table_rebuild.is_half_done(lake, name):
             run.wrote = True
-            print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
+            print(f"table {name} has its place; the old one is kept as {table_rebuild.finish(lake, name)}")
             tables_file.forget(lake, [name])
             return ExitCode.CLEAN
         made = plan(lake, name)
@@ -235,7 +235,7 @@ def _rebuild(options: argparse.Namespace) -> int:
             _copy(lake, name, run_id)
         else:
             for each in made.aside:
-                kept = table_swap.step_aside(lake, each)
+                kept = table_rebuild.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
             print("the next loglake run rebuilds them")
         tables_file.forget(lake, [name, *made.aside])
@@ -343,18 +343,18 @@ def _copy(lake: str, name: str, run_id: str) -> None:
     from pyspark.errors import PySparkException
 
     from spark_jobs.errors import JobError
-    from spark_jobs.lake_commands import table_swap
+    from spark_jobs.lake_commands import table_rebuild
     from spark_jobs.lake_commands.table_rebuild import rebuild
     from spark_jobs.machine.session import get_session
 
     spark = get_session(lake)
-    folder = table_swap.begin(lake, name)
+    folder = table_rebuild.begin(lake, name)
     try:
         made = rebuild(spark, lake, name, folder, run_id)
     except (PySparkException, Py4JError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise JobError(f"Table {name}: its rows cannot be copied: {said[-1]}") from error
-    kept = table_swap.put_in_place(lake, name, made.version)
+    kept = table_rebuild.put_in_place(lake, name, made.version)
     print(f"table {name}: {made.rows:,} rows of version {made.version} in {made.files:,} files")
     if made.extra:
         print(f"  columns carried over: {', '.join(made.extra)}")

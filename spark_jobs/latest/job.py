@@ -5,7 +5,7 @@
     write    files that lost rows are written again without them; the newest of the new rows become a file (workers)
     commit   files, frontiers, policy and number of rows at once, guarded by the frontiers of the plan      (driver)
 
-A task is of one log; a large log has many (`spread_log`). Files hold rows of one log in the order of offsets, so keys
+A task is of one log; a large log has many. Files hold rows of one log in the order of offsets, so keys
 that change often are in the newest files, and files of keys that rest stay as they are. Small files at the end of a log
 are joined when they are written again.
 
@@ -77,7 +77,7 @@ def _results(tasks: Sequence[LatestTask], executor: Executor | None) -> Iterator
 
 
 def _spread(task: LatestTask, executor: Executor | None) -> LatestResult:
-    from spark_jobs.latest.spread_log import spread_rows
+    from spark_jobs.latest.latest_task import spread_rows
 
     try:
         return spread_rows(executor, task)

@@ -34,7 +34,7 @@ def keeping(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory
         scratch,
         policies=(POLICY % ("delete", spread_bytes), POLICY % ("soft-delete", spread_bytes)),
         rows=rows,
-        constants={"spark_jobs.latest.spread_log.PART_BYTES": 1_000},
+        constants={"spark_jobs.latest.latest_task.PART_BYTES": 1_000},
     )
 
 

@@ -13,7 +13,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange, JobError
-from spark_jobs.latest import job, latest_task, spread_log
+from spark_jobs.latest import job, latest_task
 from spark_jobs.latest.job import plan
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks import hash_ranges
@@ -87,7 +87,7 @@ def keys_in_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """The option of a run in which newest rows are found in this way."""
     if request.param == "one map":
         return 1_000
-    monkeypatch.setattr(spread_log, "PART_BYTES", 500)
+    monkeypatch.setattr(latest_task, "PART_BYTES", 500)
     monkeypatch.setattr(hash_ranges, "SAMPLED", 0)
     if request.param == "full maps":  # only the kernels find newest offsets in many tasks
         monkeypatch.setattr(job, "is_chosen", lambda _: False)

@@ -49,21 +49,21 @@ FAULTS = (
     ),
     Fault(
         "an older row that comes later wins in many tasks",
-        "spark_jobs/latest/spread_log.py",
+        "spark_jobs/latest/latest_task.py",
         "rows = rows.taken(newest.find(rows.high, rows.low) < rows.numbers)",
         "rows = rows.taken(rows.numbers >= 0)",
         (SPREAD, "-k", "whatever_order"),
     ),
     Fault(
         "rows of a file are in two parts of a large log",
-        "spark_jobs/latest/spread_log.py",
+        "spark_jobs/latest/latest_task.py",
         "and (file.min_offset or 0) > greatest:",
         "and (file.min_offset or 0) >= 0:",
         (SPREAD, "-k", "in_one_part"),
     ),
     Fault(
         "new rows of a part are not those between its borders",
-        "spark_jobs/latest/spread_log.py",
+        "spark_jobs/latest/latest_task.py",
         "list(pairwise([*cuts, task.span.end]))",
         "[(cut, task.span.end) for cut in cuts]",
         (SPREAD, "-k", "in_one_part"),
@@ -91,7 +91,7 @@ FAULTS = (
     ),
     Fault(
         "an error in one of the many tasks of a log is not an error of the log",
-        "spark_jobs/latest/spread_log.py",
+        "spark_jobs/latest/latest_task.py",
         "        raise ShuffleEnded(failure(error)) from error\n",
         "        return\n",
         (SPREAD_ROWS, "-k", "gone and local"),

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, LatestConfig
-from spark_jobs.latest import latest_task, spread_log
+from spark_jobs.latest import latest_task
 from spark_jobs.machine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tasks.spark_executor import SparkExecutor
@@ -128,10 +128,10 @@ def test_many_tasks_make_the_rows_of_one_task_and_the_same_files_for_any_number_
     built: Built, monkeypatch: pytest.MonkeyPatch, engine: str, replaces: bool
 ) -> None:
     monkeypatch.setattr("spark_jobs.launch.start_executor", EXECUTORS[engine])
-    monkeypatch.setattr(spread_log, "PART_BYTES", 2_000)
+    monkeypatch.setattr(latest_task, "PART_BYTES", 2_000)
     made = []
     for ranges in (1, 2, 7):
-        monkeypatch.setattr(spread_log, "range_count", lambda *_, ranges=ranges: ranges)
+        monkeypatch.setattr(latest_task, "range_count", lambda *_, ranges=ranges: ranges)
         lake = built.made(f"{engine}-{ranges}", MANY_TASKS, replaces=replaces)
         assert rows(lake) == built.expected[replaces]
         assert built.rows_read[lake.name] == built.rows_read[f"one-task-{replaces}"]
@@ -164,7 +164,7 @@ def test_keys_of_a_large_log_go_through_sparks_shuffle(built: Built, tmp_path: P
     lake = Path(shutil.copytree(built.folder / "lake", tmp_path / "lake"))
     policies = tmp_path / "policies.yaml"
     policies.write_text(POLICY % ("delete", built.decode, MANY_TASKS))
-    smaller = {"spark_jobs.tasks.hash_ranges.RANGE_ROWS": 30, "spark_jobs.latest.spread_log.PART_BYTES": 2_000}
+    smaller = {"spark_jobs.tasks.hash_ranges.RANGE_ROWS": 30, "spark_jobs.latest.latest_task.PART_BYTES": 2_000}
     turn = Turn(str(lake), "", ("latest",), options={"latest": {"policies": str(policies)}}, constants=smaller)
     [ended] = finish(start(tmp_path, [Step(turn)], "local[2]", conf))
     assert ended.code == 0, ended.said

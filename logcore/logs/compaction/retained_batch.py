@@ -45,10 +45,10 @@ from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.records.batch import MAGIC_V2, BatchHeader, TimestampType
 from logcore.records.builder import build_batch
 from logcore.records.control import ControlType
-from logcore.records.header_names import rewritten
 from logcore.records.legacy_builder import build_message_set
 from logcore.records.record import Record
 from logcore.segments.side_files.transaction_index import AbortedTransaction
+from logcore.texts import java_text
 
 
 class BatchRetention(Enum):
@@ -237,3 +237,19 @@ def _rebuilt(header: BatchHeader, stay: Sequence[Record], horizon: int | None, r
         last_offset_delta=header.last_offset_delta,
         max_timestamp=header.max_timestamp if appended or not stay else None,
     )
+
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+
+def rewritten(headers: Headers) -> Headers:
+    """The headers of a record after its batch is rewritten."""
+    return tuple((rewritten_name(name), value) for name, value in headers)
+
+
+def rewritten_name(name: bytes) -> bytes:
+    """A header's name after Java has read and written it: bytes that are not UTF-8 are replaced.
+
+    Source: java.lang.String (decodeUTF8_UTF16, JDK 17), Kafka DefaultRecord.writeTo.
+    """
+    return java_text(name).encode()

@@ -2,6 +2,10 @@
 
 A file that is absent, unreadable or malformed gives no state. In the last two cases there is a finding. A file of an
 object store that fails, or that another object replaced, is an error: the file may be good, and its logs must wait.
+
+A broker that moves a log to another of its log directories (KIP-113) copies it into a `-future` directory, renames this
+to the log's name, and then queues the old directory for deletion. So a log was moved if it is gone from one directory
+and is now in another one of the same broker.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints
 from logcore.segments.side_files.leader_epochs import EpochEntry
+from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.source_errors import SourceUnreadable, shown
 from logcore.storage.source_tree import LocalTree, SourceTree
@@ -185,3 +190,22 @@ class StateReader:
         except (SourceUnreadable, CorruptIndexError) as error:
             self.say(rule, path, f"{shown(path)} cannot be used: {error.message.rstrip('.')}.")
             return None
+
+
+def is_moved_by_its_broker(before: str, now: str) -> bool:
+    """Whether a log's directory is gone and another one has replaced it.
+
+    A broker moves logs between disks only, so none of them may be on an object store. Both log directories must exist
+    and name the same cluster and broker. A copy of a log directory has the same directory id and does not count.
+
+    Args:
+        before: Absolute path of the old partition directory.
+        now: Absolute path of the new partition directory.
+    """
+    if is_object(before) or is_object(now) or os.path.lexists(before):
+        return False
+    reader = StateReader()
+    old, new = (reader.root(os.path.dirname(path)) for path in (before, now))
+    if None in (old.cluster_id, old.broker_id) or (old.cluster_id, old.broker_id) != (new.cluster_id, new.broker_id):
+        return False
+    return old.directory_id is None or old.directory_id != new.directory_id

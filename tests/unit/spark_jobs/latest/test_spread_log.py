@@ -10,9 +10,8 @@ import pytest
 
 from logcore.columns.cleaning.offset_map import HashKey
 from spark_jobs.lake.delta.files.live_files import LiveFile
-from spark_jobs.latest import spread_log
-from spark_jobs.latest.latest_task import LatestTask
-from spark_jobs.latest.spread_log import SpreadLog, newest_of_run, newest_offsets, parts_of
+from spark_jobs.latest import latest_task
+from spark_jobs.latest.latest_task import LatestTask, SpreadLog, newest_of_run, newest_offsets, parts_of
 from spark_jobs.policies.compression import Compression
 from spark_jobs.row_files.published_rows import Span
 from spark_jobs.tasks.packed_rows import Hashed, offsets_in, packed_rows
@@ -38,7 +37,7 @@ def task(held: Sequence[Place], published: Sequence[Place], start: int = 1_000, 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_each_row_is_in_one_part_between_its_borders(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(spread_log, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(latest_task, "PART_BYTES", 5 << 20)
     chance = random.Random(seed)
 
     def some(first: int, end: int) -> list[Place]:
@@ -72,7 +71,7 @@ def test_each_row_is_in_one_part_between_its_borders(monkeypatch: pytest.MonkeyP
 def test_parts_have_about_equal_bytes_and_small_files_at_the_end_are_with_the_first_new_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(spread_log, "PART_BYTES", 8 << 20)
+    monkeypatch.setattr(latest_task, "PART_BYTES", 8 << 20)
     held = [(at * 10, at * 10 + 9, LARGE if at < 5 else SMALL) for at in range(7)]
     parts = parts_of(task(held, [(1_000, 1_499, 16 << 20), (1_500, 1_999, 8 << 20)]))
     assert [len(part.task.held) for part in parts] == [2, 2, 1, 2, 0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logcore.records.header_names import rewritten, rewritten_name
+from logcore.logs.compaction.retained_batch import rewritten, rewritten_name
 
 R = "\N{REPLACEMENT CHARACTER}".encode()
 
