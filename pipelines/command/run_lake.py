@@ -238,7 +238,7 @@ def _show(
         chosen: Log keys and topics of the run; None: all.
     """
     waiting = open_transaction_lines([state], as_of_ms)
-    about_logs = (*damage_lines([state]), *warning_lines([state]), *waiting)
+    about_logs = (*damage_lines([state], said=outcomes[0].of_paths), *warning_lines([state]), *waiting)
     of_checks = check_lines(outcomes[0], chosen, shown=SHOWN_BY_LINES, said=about_logs)
     alarms = [*about_logs, *refused_lines(outcomes[0]), *of_checks]
     of_logs = [logs_table([state]), *meanings_lines([state])] if state.logs else []

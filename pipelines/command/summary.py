@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from logcore import texts
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Severity
+from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice_for_all, filled
+from logcore.segments.filenames import segment_base_offset
 from spark_jobs.lake.view.alarms import Alarm, damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
@@ -80,18 +81,45 @@ def _short_findings(log: LogState) -> str:
     return " ".join(f"{counts[severity]}{sign}" for severity, sign in signs if counts.get(severity)) or "0"
 
 
-def damage_lines(states: Sequence[LakeState], *, advises: bool = True) -> list[str]:
-    """Where there is damage, and which logs have stopped, one line each; below it what to do, once for equal advice."""
+def damage_lines(states: Sequence[LakeState], *, advises: bool = True, said: Sequence[Finding] = ()) -> list[str]:
+    """Where there is damage, and which logs have stopped, one line each; below it what to do, once for equal advice.
+
+    Args:
+        states: The lakes.
+        advises: Say what to do.
+        said: Findings about the sources that were printed. Alarms that repeat one of them have no line.
+    """
     alarms = []
+    files = [os.path.split(each.file or "") for each in said if each.severity is Severity.ERROR]
+    unread = {(directory, segment_base_offset(name)) for directory, name in files}
     for state in states:
         names = {log.topic_partition for log in state.logs}
         of_lake = [("damage", alarm) for alarm in damage_of(state)] + [("stopped", alarm) for alarm in stops_of(state)]
-        alarms += [(word, alarm) for word, alarm in of_lake if alarm.topic_partition in names]
+        alarms += [
+            (word, alarm)
+            for word, alarm in of_lake
+            if alarm.topic_partition in names and not _repeats(word, alarm, unread)
+        ]
     found = [
         (f"{word}: {_here(alarm).where}: {alarm.message}", alarm.rule, alarm.place) for word, alarm in alarms[:LISTED]
     ]
     lines = _with_advice(found) if advises else [line for line, *_ in found]
     return list(map(texts.shown, [*lines, *_more(alarms, "damaged or stopped places")]))
+
+
+def _repeats(word: str, alarm: Alarm, unread: Collection[tuple[str, int | None]]) -> bool:
+    """Whether an alarm only says that a segment was not read, or that its offsets are missing.
+
+    Args:
+        word: Its kind.
+        alarm: The alarm.
+        unread: Segments that could not be read: the directory, as findings name it, and the base offset.
+    """
+    row = alarm.row
+    if row is None or row.stopped != "unreadable":
+        return False
+    bases = {base for directory, base in unread if directory == texts.shown(row.source)}
+    return bool(bases) if word == "stopped" else alarm.start_offset in bases - {None}
 
 
 def _here(alarm: Alarm) -> Alarm:

@@ -710,6 +710,22 @@ def test_a_packed_segment_is_said_and_read_after_the_printed_command(
     assert said(lake.capsys, "status", lake.path)[0] == 0
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_a_segment_that_is_no_file_is_said_once_by_each_run(lake: Lake, kind: str, number: int) -> None:
+    segment = lake.log.segments()[number]
+    segment.unlink()
+    segment.mkdir() if kind == "directory" else segment.symlink_to("/nowhere/segment.log")
+    for _ in range(2):
+        code, printed = lake.run()
+        assert code == 3
+        about = [line for line in printed.splitlines() if str(segment) in line or "cannot be read" in line]
+        assert len(about) == 1, printed
+        assert about[0].startswith(f"error: {segment} is ")
+        assert "1 stopped log" in printed
+    assert "the segment at offset" in said(lake.capsys, "status", lake.path)[1]
+
+
 # --- every rule -------------------------------------------------------------------------------------------------------
 
 SHOWS_MORE = "The command shows more; the way out depends on what it shows."
