@@ -169,7 +169,7 @@ def misnamed(names: Iterable[str]) -> tuple[str, ...]:
 
 def is_plain_name(name: str) -> bool:
     """Whether this is the name of a segment, an index or a producer snapshot in use."""
-    return _offset(name) is not None and name[20:] in _KINDS
+    return name[20:] in _KINDS and _offset(name) is not None
 
 
 def _drop_stray_snapshots(kept: dict[str, str], dropped: dict[str, DropReason], bases: set[int]) -> None:
@@ -185,7 +185,8 @@ def _drop_stray_snapshots(kept: dict[str, str], dropped: dict[str, DropReason], 
 def _offset(name: str) -> int | None:
     """The offset in the digits of a name; None if the name is not numbered as brokers do it."""
     match = _NUMBERED.fullmatch(name)
-    return int(match[1]) if match is not None and int(match[1]) <= MAX_OFFSET else None
+    offset = None if match is None else int(match[1])
+    return offset if offset is not None and offset <= MAX_OFFSET else None
 
 
 def _must_offset(name: str) -> int:

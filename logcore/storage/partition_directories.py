@@ -111,6 +111,9 @@ class SourceFile:
     @property
     def content(self) -> Buffer:
         """All bytes of the file, valid while referenced. Raises as `LoadedFiles.load`."""
+        if not self.size:  # as many indexes; it was opened when it was listed
+            self.refuse_change()
+            return b""
         return self._files.load(self).content
 
     @property

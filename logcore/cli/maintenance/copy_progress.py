@@ -29,6 +29,8 @@ class CopyProgress:
     _total: int = 0
     _sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of the segments that were read, by base offset: a segment may be read twice."""
+    _done: int = 0
+    """Their sum."""
     _written: int = 0
 
     def next_log(self) -> None:
@@ -40,6 +42,7 @@ class CopyProgress:
         self._name = str(directory.topic_partition)
         self._total = sum(file.size for name, file in directory.files.items() if name.endswith(LOG_SUFFIX))
         self._sizes.clear()
+        self._done = 0
         # Kernels are compiled now, if necessary: that time says nothing about the bytes.
         is_chosen(Work.RECOVER)
         is_chosen(Work.CHECK)
@@ -50,8 +53,9 @@ class CopyProgress:
 
         def counting(content: Buffer, base_offset: int, *rest: object, **more: object) -> RecoveredSegment:
             recovered = recover(content, base_offset, *rest, **more)  # type: ignore[arg-type]
+            self._done += len(content) - self._sizes.get(base_offset, 0)
             self._sizes[base_offset] = len(content)
-            self._show("read", sum(self._sizes.values()), self._total)
+            self._show("read", self._done, self._total)
             return recovered
 
         return counting

@@ -74,9 +74,10 @@ def run(
         advice: Added after the reason why a broker would not start with a log.
     """
     sources: list[str] = arguments.sources
-    if _is_one_partition(sources):
+    found_there = _of_one_partition(sources)
+    if found_there is not None:
         arguments.source = sources[0]
-        return _run_one(arguments, settings, plan_of, progress, advice)
+        return _run_one(arguments, found_there, settings, plan_of, progress, advice)
     for name in _OF_ONE_LOG:
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
@@ -84,13 +85,13 @@ def run(
     return _run_several(arguments, settings, plan_of, progress, advice)
 
 
-def _is_one_partition(sources: Sequence[str]) -> bool:
-    """Whether only a partition directory is named. A log directory may have such a name too."""
+def _of_one_partition(sources: Sequence[str]) -> tuple[SourceLog, ...] | None:
+    """The logs that were found, if only a partition directory is named. A log directory may have such a name too."""
     if len(sources) != 1 or parse_partition_directory(os.path.basename(os.path.abspath(sources[0]))) is None:
-        return False
+        return None
     discovery = discover(sources)
-    whole = os.path.abspath(sources[0])
-    return all(os.path.abspath(log.directory) == whole for log in (*discovery.logs, *discovery.set_aside))
+    logs, whole = (*discovery.logs, *discovery.set_aside), os.path.abspath(sources[0])
+    return logs if all(os.path.abspath(log.directory) == whole for log in logs) else None
 
 
 # --- one partition directory ------------------------------------------------------------------------------------------
@@ -98,6 +99,7 @@ def _is_one_partition(sources: Sequence[str]) -> bool:
 
 def _run_one(
     arguments: argparse.Namespace,
+    logs: Sequence[SourceLog],
     settings: SettingsOfLogs,
     plan_of: RecoveryPlanner,
     progress: CopyProgress,
@@ -105,7 +107,7 @@ def _run_one(
 ) -> int:
     notes = CommandNotes(progress=progress.line)
     terminal = Terminal.of(sys.stdout)
-    if not _is_the_chosen_one(arguments, notes):
+    if not _is_the_chosen_one(arguments, logs, notes):
         return notes.exit_code
 
     def directory_plan(
@@ -135,9 +137,8 @@ def _run_one(
         progress.line.clear()  # also before an error or an interrupt is reported
 
 
-def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bool:
-    selection, discovery = selection_of(arguments), discover([arguments.source])
-    logs = (*discovery.logs, *discovery.set_aside)
+def _is_the_chosen_one(arguments: argparse.Namespace, logs: Sequence[SourceLog], notes: CommandNotes) -> bool:
+    selection = selection_of(arguments)
     for log in logs if arguments.log_start_offset is None else ():
         if log.lost_start is not None:
             notes.say(lost_start_finding(log, log.lost_start))
