@@ -297,7 +297,8 @@ def _held(
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
     holes = late_segments.holes_of(config.lake)
-    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, holes, remembered)
+    damaged = late_segments.damaged_segments(config.lake)
+    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, holes, damaged, remembered)
 
 
 def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
@@ -400,7 +401,8 @@ def _with_fills(
     Returns:
         The plans, and findings about copies that differ in a gap.
     """
-    holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
+    harmed = held.holes.keys() | held.damaged.keys()
+    holed = [log for log in plans if log.observed.log in harmed and log.cut is None and log.earlier is None]
     if not holed:
         return list(plans), []
     copies: dict[str, list[late_segments.Copy]] = {}
@@ -428,10 +430,11 @@ def _with_fills(
             config.lake,
             row,
             held.segments.get(row.log, ()),
-            held.holes[row.log],
+            held.holes.get(row.log, ()),
             copies.get(row.log, ()),
             compared,
             in_place=config.mode == "reference",
+            damaged=held.damaged.get(row.log, ()),
             remembered=held.remembered,
         )
         undecided += [of_log(row, finding) for finding in findings]

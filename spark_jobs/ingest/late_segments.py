@@ -4,22 +4,33 @@
     inside a segment    that segment is retired as `filled`; its valid parts, the batches found, and damage without
                         replacement become segments of their own
 
+Damage may hide no offset: other batches have its offsets, as where segments overlap. When the source no longer has
+such damage, the segment is replaced by its valid parts in the same way.
+
 `logcore.logs.growth.fillers` decides which bytes may fill a gap. This module finds the gaps in the archive and plans
 the segments that replace them. The ingest job copies and commits.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import posixpath
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from logcore.errors import LogError
 from logcore.logs.growth.copies import LogCopy
 from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_fillers
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.checked_segments import checked_items
 from logcore.reading.compared_copies import ComparedCopies, not_decided
+from logcore.reading.notes import Notes
+from logcore.records.batch import BatchHeader
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -28,7 +39,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.tasks.segment_copy import CopyTask
 from spark_jobs.tasks.segment_slices import SliceCopy, Swap, part_of
 
-CORRUPT, MISSING = "corrupt", "missing"
+CORRUPT, MISSING, SPARE = "corrupt", "missing", "spare"
 
 Range = tuple[int, int, str]
 """First offset, end offset (exclusive), state."""
@@ -77,6 +88,15 @@ def holes_of(lake: str) -> dict[str, list[Range]]:
     return holes
 
 
+def damaged_segments(lake: str) -> dict[str, list[str]]:
+    """Ids of validated segments with bytes that cannot be trusted, by log; also of retired ones."""
+    rows = read_rows(lake, "validations", ["log", "segment_id"], [("verdict", "==", "corrupt")]).to_pylist()
+    damaged: dict[str, list[str]] = {}
+    for row in rows:
+        damaged.setdefault(row["log"], []).append(row["segment_id"])
+    return damaged
+
+
 def plan_fill(
     lake: str,
     row: LogRow,
@@ -86,6 +106,7 @@ def plan_fill(
     compared: ComparedCopies,
     *,
     in_place: bool,
+    damaged: Collection[str] = (),
     remembered: RememberedReads | None = None,
 ) -> tuple[Swap | None, list[Finding]]:
     """Plan how to fill the gaps of a log; None where no copy has anything for them.
@@ -96,6 +117,7 @@ def plan_fill(
         compared: Compares copies with each other.
         segments: All segments of the log, including retired ones.
         in_place: Register the bytes at their source instead of copying them.
+        damaged: Ids of segments with bytes that cannot be trusted.
         remembered: Small reads of objects by earlier runs; None: none.
     """
     segments = sorted(segments, key=lambda s: s.base_offset)
@@ -111,6 +133,15 @@ def plan_fill(
             found_here = _fill(lake, start, end, state, row, feeding, copies, seen, reader, compared, undecided)
             if found_here is not None:
                 filled.append(found_here)
+    own = next((copy.log for copy in copies if copy.is_own), None)
+    whole = {(f.start, f.end) for f in filled if f.left is None}
+    if own is not None and not cleaned and all((start, end) in whole for start, end, _ in holes):
+        harmed = [s for s in feeding if s.segment_id in damaged]
+        reader = HeaderReader(remembered)
+        with suppress(LogError):  # what cannot be read is not whole
+            spare = [each for s in harmed for each in _without_damage(lake, row, own, s, feeding, reader)]
+            filled += [each for each in spare if not any(start <= each.start < end for start, end, _ in holes)]
+        filled.sort(key=lambda each: each.start)
     if not filled:
         return None, undecided
     retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
@@ -188,16 +219,21 @@ def _fill(
 ) -> _Filled | None:
     batches = _batches_around(lake, feeding, start, end)
     lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
+    inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
     if state == MISSING:
-        inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
         if not _are_validated(lake, inside):
             return None  # filled already: the ledger is `missing` only until the next validation
-        lost = [_gap_in(s, batches, start, end) for s in inside]
-    damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], b["position"])))
-    live = {s.segment_id for s in feeding if s.retired_ms is None}
-    if (state == CORRUPT and not damage) or any(d["segment_id"] not in live for d in damage):
+        lost = []
+    elif not lost:
         return None
-    good = [b for b in batches if b["last_offset"] is not None]
+    # A segment may be named for offsets that it lacks: the rest of it begins where the gap ends.
+    have = {b["segment_id"] for b in lost}
+    lost += [_gap_in(s, batches, start, end) for s in inside if s.segment_id not in have]
+    damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], not b["size"], b["position"])))
+    live = {s.segment_id for s in feeding if s.retired_ms is None}
+    if any(d["segment_id"] not in live for d in damage):
+        return None
+    good = _good(batches)
     before = max((b for b in good if b["last_offset"] < start), key=lambda b: b["base_offset"], default=None)
     after = min((b for b in good if b["base_offset"] >= end), key=lambda b: b["base_offset"], default=None)
     hole = Hole(start, end, _identity(before), _identity(after), row.epochs, row.topic_id)
@@ -229,6 +265,65 @@ def _fill(
     return _Filled(start, end, state, given[chosen][1], damage)
 
 
+def _without_damage(
+    lake: str, row: LogRow, source: SourceLog, segment: Segment, feeding: Sequence[Segment], reader: HeaderReader
+) -> list[_Filled]:
+    """Damage of a segment of a log without gaps, if its source no longer has it. It hides no offset then.
+
+    Batches above the archive's end may be the only copy of their records: without them in the source the damage stays.
+    So does damage in whose place the source now has a good batch that the archive does not have.
+    """
+    file = next((each for each in source.segments if each.base_offset == segment.origin_base_offset), None)
+    if file is None and posixpath.dirname(segment.origin_file) != source.directory:
+        return []  # in another directory, or in remote storage that this run does not read
+    good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
+    if file is not None and not _is_whole(source, file, segment, good, reader):
+        return []
+    columns = ["segment_id", "position", "size", "expected_offset", "bytes"]
+    stretches = read_rows(lake, "quarantine", columns, [("segment_id", "==", segment.segment_id)]).to_pylist()
+    stretches.sort(key=lambda stretch: stretch["position"])
+    gone: list[_Filled] = []
+    for offset, group in itertools.groupby(stretches, key=lambda stretch: stretch["expected_offset"]):
+        damage = tuple(group)
+        content = b"".join(stretch["bytes"] for stretch in damage)
+        walk = scan(content, base_offset=0, sealed=True, decode=False)
+        headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
+        above = {_identity_of(header) for header in headers if header.next_offset > row.next_offset}
+        ours = map(_identity, (*good, *_good(_batches_around(lake, feeding, offset, offset + 1))))
+        at = segment.origin_position + damage[0]["position"]
+        batch = None if file is None else reader.header_at(file, at)
+        if (batch is None or _identity_of(batch) in ours) and _has(source, above, reader):
+            gone.append(_Filled(offset, offset, SPARE, (), damage))
+    return gone
+
+
+def _has(source: SourceLog, batches: set[BatchIdentity], reader: HeaderReader) -> bool:
+    """Whether a source has all of these batches."""
+    left = set(batches)
+    for file in source.segments if left else ():
+        if _ends_above(source, file, min(batches)[0]):
+            left -= {_identity_of(header) for _, header in reader.headers(file) if header is not None}
+    return not left
+
+
+def _is_whole(
+    source: SourceLog, file: SegmentFile, segment: Segment, good: Iterable[Mapping[str, Any]], reader: HeaderReader
+) -> bool:
+    """Whether the source has nothing bad of a segment any more. Bytes that lie there must still be in their place."""
+    is_same = (file.path, file.modified_ms) == (segment.origin_file, segment.modified_ms)
+    if file.etag and is_same and source.next_base_offset(file) == segment.next_offset:
+        return False  # the object that was read before
+    notes = Notes()
+    for _ in checked_items(source, [file], notes):
+        pass
+    if any(finding.severity is Severity.ERROR for finding in notes.findings):
+        return False
+    if not segment.lies_at_source:
+        return True
+    there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
+    return all((segment.origin_position + batch["position"], _identity(batch)) in there for batch in good)
+
+
 def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:
     """Rows of `batches` of the segments in the gap and on both sides of it."""
     before = [s for s in feeding if s.next_offset <= start and s.last_batch_end is not None][-1:]
@@ -251,6 +346,14 @@ def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, 
     begin = max((b["position"] + b["size"] for b in mine if b["last_offset"] < start), default=0)
     behind = min((b["position"] for b in mine if b["base_offset"] >= end), default=segment.size)
     return {"segment_id": segment.segment_id, "position": begin, "size": behind - begin, "base_offset": start}
+
+
+def _good(batches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [batch for batch in batches if batch["last_offset"] is not None]
+
+
+def _identity_of(header: BatchHeader) -> BatchIdentity:
+    return header.base_offset, header.partition_leader_epoch, header.crc
 
 
 def _identity(batch: Mapping[str, Any] | None) -> BatchIdentity | None:

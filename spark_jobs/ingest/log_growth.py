@@ -101,6 +101,8 @@ class LakeSnapshot:
     tails: Mapping[str, LogTail]
     holes: Mapping[str, Sequence[Range]]
     """Ranges of the ledger that are missing or corrupt."""
+    damaged: Mapping[str, Sequence[str]]
+    """Ids of segments with bytes that cannot be trusted, including retired ones."""
     remembered: RememberedReads | None = None
     """Small reads of objects by earlier runs; None if no source is on an object store."""
 

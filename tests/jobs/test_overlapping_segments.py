@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 import logcore
 from logcore.cli.main import main
+from spark_jobs.lake.view.alarms import damage_of
+from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
+from tests.jobs.test_cut_back import feeding_bytes
 from tests.spark.cycle import Lake
 
 Harm = Callable[[Path, Path], None]
@@ -139,16 +143,146 @@ def test_offsets_that_two_segments_have_are_published_once(source: LogDirectory,
     assert lake.ledger("a") == [(0, 12, "present")]
 
 
-@pytest.mark.parametrize("rest", ["a later part", "nothing"])
-def test_the_only_good_copy_of_offsets_is_damage_that_nothing_drops(
-    rest: str, source: LogDirectory, lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def add_last_batch_as_a_segment(first: Path, _: Path) -> None:
+    data = first.read_bytes()
+    first.with_name(f"{4:020d}.log").write_bytes(data[handmade.size_of(data, 0) :])
+
+
+def put_between_batches(first: Path, _: Path) -> None:
+    data = first.read_bytes()
+    size = handmade.size_of(data, 0)
+    first.write_bytes(data[:size] + b"\x17" * 100 + data[size:])
+
+
+def add_next(first: Path, second: Path) -> None:
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+
+
+DAMAGE_WITHOUT_LOSS: dict[str, Harm] = {
+    "the next segment": add_next,
+    "the next segment and rubbish": lambda first, second: add(second.read_bytes(), b"\x17" * 100)(first, second),
+    "the last batch as a segment": add_last_batch_as_a_segment,
+    "bytes between batches": put_between_batches,
+}
+"""Bytes that cannot be trusted, while other batches have all offsets."""
+
+
+@pytest.mark.parametrize("keeps_time", [False, True])
+@pytest.mark.parametrize("name", DAMAGE_WITHOUT_LOSS)
+def test_one_run_after_the_source_is_whole_damage_that_hid_no_offset_is_history(
+    name: str, keeps_time: bool, source: LogDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    log, lake, never_harmed = log_of_two(source), Lake(tmp_path / "lake"), Lake(tmp_path / "whole")
+    assert said(capsys, "run", source.path, "--lake", never_harmed.path)[0] == 0
+    whole = {path: (path.read_bytes(), path.stat()) for path in log.segments()}
+    DAMAGE_WITHOUT_LOSS[name](*log.segments())
+    for _ in range(2):
+        assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 2
+    for path in log.segments():
+        path.unlink()
+    for path, (content, before) in whole.items():
+        path.write_bytes(content)
+        if keeps_time:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for command in (("run", source.path, "--lake", lake.path), ("status", lake.path), ("verify", lake.path)):
+        code, printed = said(capsys, *command)
+        assert code == 0, printed
+    assert lake.published("a") == never_harmed.published("a")
+    assert lake.ledger("a") == never_harmed.ledger("a")
+    assert feeding_bytes(lake) == feeding_bytes(never_harmed)
+    versions = lake.versions()
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 0
+    assert lake.versions() == versions
+    log.append(5)
+    source.high_watermarks(a_0=17)
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 0
+    assert lake.published("a") == log.rows
+
+
+@pytest.mark.parametrize("name", ["the next segment", "the last batch as a segment"])
+def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: LogDirectory, lake: Lake) -> None:
+    log = log_of_two(source)
+    whole = {path: path.read_bytes() for path in log.segments()}
+    DAMAGE_WITHOUT_LOSS[name](*log.segments())
+    lake.turn(source.path, mode="reference")
+    assert damage_of(read_state(str(lake.path))) != ()
+    for path in set(log.segments()) - whole.keys():
+        path.unlink()
+    log.segments()[0].write_bytes(whole[log.segments()[0]])
+    lake.turn(source.path, mode="reference")
+    assert damage_of(read_state(str(lake.path))) == ()
+    assert lake.ledger("a") == [(0, 12, "present")]
+    assert lake.published("a") == log.rows
+
+
+def test_two_values_of_one_offset_are_damage_until_the_source_agrees_with_what_is_published(
+    source: LogDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, lake = log_of_two(source), Lake(tmp_path / "lake")
+    first, second = log.segments()
+    whole, other = first.read_bytes(), handmade.simple_batch(7, [(b"other", b"value")] * 5, leader_epoch=0)
+    first.write_bytes(whole + other)
+    log.append(1)
+    log.roll()
+    log.append(1)
+    source.high_watermarks(a_0=log.next_offset)
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 2
+    kept = second.read_bytes()
+    second.unlink()
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 2
+    assert lake.published("a") == log.rows
+    second.write_bytes(kept)
+    first.write_bytes(whole)
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 0
+    assert lake.published("a") == log.rows
+
+
+RESTS = ["an earlier part", "an earlier part, closed", "a later part", "the middle", "nothing"]
+"""What the next segment has of the batches that the first one holds."""
+FILLED = ("a later part", "the middle")
+"""Here the damage lies in the gap that is filled."""
+
+
+def log_with_the_only_copy(rest: str, source: LogDirectory) -> tuple[Partition, list[bytes]]:
     """The next segment has the name of offset 7, and lacks batches that the first one holds."""
     log = log_of_two(source)
     first, second = log.segments()
     batches = [handmade.simple_batch(offset, [(b"k", b"v%d" % offset)]) for offset in range(7, 12)]
+    log.rows.update({offset: (b"k", b"v%d" % offset) for offset in range(7, 12)})
     first.write_bytes(first.read_bytes() + b"".join(batches))
-    second.write_bytes(batches[4] if rest == "a later part" else b"")
+    if rest == "an earlier part, closed":
+        log.roll()
+        log.append(1)
+        source.high_watermarks(a_0=13)
+    kept = {"a later part": batches[3:], "the middle": batches[2:3], "nothing": []}.get(rest, batches[:1])
+    second.write_bytes(b"".join(kept))
+    return log, batches
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("rest", RESTS)
+def test_one_run_after_the_segment_is_whole_its_offsets_are_there_and_the_damage_is_history(
+    rest: str, is_cut: bool, source: LogDirectory, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, batches = log_with_the_only_copy(rest, source)
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 2
+    first, second = log.segments()[:2]
+    second.write_bytes(b"".join(batches))
+    if is_cut:
+        first.write_bytes(first.read_bytes()[: -sum(map(len, batches))])
+    code, printed = said(capsys, "run", source.path, "--lake", lake.path)
+    assert code == (0 if is_cut or rest in FILLED else 2), printed
+    assert lake.published("a") == log.rows
+    assert lake.ledger("a") == [(0, log.next_offset, "present")]
+    assert said(capsys, "verify", lake.path)[0] == 0
+
+
+@pytest.mark.parametrize("rest", RESTS)
+def test_the_only_good_copy_of_offsets_is_damage_that_nothing_drops(
+    rest: str, source: LogDirectory, lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, batches = log_with_the_only_copy(rest, source)
+    first = log.segments()[0]
     code, printed = said(capsys, "verify", log.path)
     assert code == 2
     assert WARNING not in printed
@@ -157,6 +291,12 @@ def test_the_only_good_copy_of_offsets_is_damage_that_nothing_drops(
     lake.turn(source.path)
     archived = b"".join(path.read_bytes() for path in lake.path.rglob("*.log"))
     assert all(batch in archived for batch in batches)
+    first.write_bytes(first.read_bytes()[: -sum(map(len, batches))])
+    lake.turn(source.path)
+    live = [s["path"] for s in lake.rows("segments") if s["retired_ms"] is None]
+    archived = b"".join((lake.path / path).read_bytes() for path in live)
+    assert all(batch in archived for batch in batches)
+    assert damage_of(read_state(str(lake.path))) != ()
 
 
 @pytest.mark.parametrize("rest", ["zeros", "rubbish"])
