@@ -184,7 +184,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     left_alone += gone_sources(config, continues)
     chosen = _selection(config)
     held_here = [row for row in newest.values() if chosen.matches(row.topic, row.partition)]
-    left_alone += vanished_logs(held_here, discovery.logs)
+    left_alone += vanished_logs(held_here, discovery.logs, policies)
     plans, left_out = _with_remote_ranges(config, plans, taken, held)
     placed.extend(left_out)
     whole, undecided = _with_fills(config, plans, taken, held)

@@ -17,6 +17,7 @@ from spark_jobs.lake.repair_commands import move_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.policies.policies_file import Policies
 
 _MOST_NAMED = 5
 """Logs beyond this many are only counted."""
@@ -94,12 +95,13 @@ def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: s
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
 
 
-def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog]) -> list[PlacedFinding]:
+def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog], policies: Policies) -> list[PlacedFinding]:
     """Say which logs of the lake are no longer in a log directory that was read, although no checkpoint misses them.
 
     Args:
         rows: The logs that are chosen.
         there: What the sources have, in any directory.
+        policies: Say of which topics that is accepted.
     """
     names = {str(log.topic_partition) for log in there}
     beside = {os.path.dirname(log.directory) for log in there if not log.named_files}
@@ -110,7 +112,9 @@ def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog]) -> list[Pl
         if row.topic_partition not in names and directory in beside and is_gone(row.source):
             message = f"{row.topic_partition} is not read: {directory} no longer has its directory."
             finding = found("log-gone", message, file=row.source)
-            severity = finding.severity if row.topic in topics else Severity.INFO
+            policy = policies.for_topic(row.topic)
+            is_accepted = row.topic not in topics or (policy is not None and policy.on_gone == "accept")
+            severity = Severity.INFO if is_accepted else finding.severity
             placed.append(PlacedFinding(replace(finding, severity=severity), row.log, row.topic, row.partition))
     return placed
 

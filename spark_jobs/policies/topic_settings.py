@@ -204,6 +204,15 @@ SETTINGS: Mapping[str, Setting] = {
             is_kafkas=False,
         ),
         Setting(
+            "on_gone",
+            "on_gone",
+            OneOf(("warn", "accept")),
+            "When a log directory no longer has the directory of a log: `warn` in each run, or `accept` that it was "
+            "deleted or is read elsewhere. Its rows stay.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
             "salvage",
             "salvage",
             OneOf(("strict", "permissive")),

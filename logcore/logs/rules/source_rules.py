@@ -385,9 +385,11 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "A log directory no longer has the directory of a log that the lake read there. Nothing new is read of the "
-            "log. It is information if the whole topic is gone, as after its deletion.",
-            "If a broker moved the partition: `loglake run COPY --lake {lake}{log} --move-source`, where COPY is its "
-            "log directory now. If it was deleted on purpose, its rows stay.",
+            "log. It is information if the whole topic is gone, as after its deletion, or with the policy "
+            "`on_gone: accept`.",
+            "If it was deleted on purpose or is read elsewhere, `{policy:on_gone=accept}` keeps its rows and ends the "
+            "warning. If a broker moved the partition: `loglake run COPY --lake {lake}{log} --move-source`, where COPY "
+            "is its log directory now.",
         ),
         "several-copies": Rule(
             _WARNING,

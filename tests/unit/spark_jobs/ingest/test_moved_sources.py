@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from spark_jobs.lake.view.harmed_places import harmed_place
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.pasted_advice import commands_in
+from tests.spark.cycle import Lake
 
 Captured = pytest.CaptureFixture[str]
 
@@ -251,6 +253,31 @@ def test_the_printed_command_for_a_log_that_is_gone_moves_only_this_log(
     assert main(shlex.split(command.replace("COPY", str(second.path)))[1:]) in (0, 1)
     of_lake = {f"orders-{n}": (f"{directory.path}/orders-{n}", 10) for n, directory in enumerate(disks)}
     assert sources_of(lake) == of_lake
+
+
+def test_the_printed_command_accepts_that_a_log_is_gone_and_its_rows_stay(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "orders-1"):
+        first.partition(name).append(10)
+    first.high_watermarks(orders_0=10, orders_1=10)
+    turn(lake, first.path)
+    first.high_watermarks(orders_0=10)
+    shutil.rmtree(first.path / "orders-1")
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["run", str(first.path), "--lake", str(lake)]) == 1
+    printed = capsys.readouterr().err
+    [*_, command] = [each for each in commands_in(printed) if "on_gone=accept" in each]
+    for part in command.split(" && "):
+        assert main(shlex.split(part)[1:]) == 0, capsys.readouterr().err
+    assert main(["run", str(first.path), "--lake", str(lake), "--policies", "policies.yaml"]) == 0
+    assert "log-gone" not in capsys.readouterr().err
+    assert main(["status", str(lake)]) == 0
+    assert main(["verify", str(lake)]) == 0
+    assert sum(row["partition"] == 1 for row in Lake(lake).rows("records")) == 10
 
 
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
