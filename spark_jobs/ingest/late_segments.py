@@ -28,7 +28,7 @@ from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_items
 from logcore.reading.compared_copies import ComparedCopies, not_decided
-from logcore.reading.notes import Notes
+from logcore.reading.read_options import Notes
 from logcore.records.batch import BatchHeader
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.discovery import HeaderReader, shown

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from logcore.columns.engines import check_segment
@@ -29,7 +31,15 @@ from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import mapped_file, storage
-from spark_jobs.lake.store.referenced_bytes import NotReachable, is_damage, key_evidence, stored_objects, stored_size
+from spark_jobs.lake.store.referenced_bytes import (
+    NotReachable,
+    is_damage,
+    is_in_log_directory,
+    key_evidence,
+    stored_objects,
+    stored_size,
+    way_back,
+)
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -50,8 +60,13 @@ LISTED = 20
 def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thing]:
     """Yield every segment of the chosen logs whose file must exist."""
     shared = Counter(segment.path for segment in state.segments if segment.deleted_ms is None)
+    vanished: dict[tuple[str, str], list[Segment]] = {}
     for segment in state.segments:
         if not segment.is_kept or not selection.matches(segment.topic, segment.partition):
+            continue
+        directory = storage.directory_of(segment.path)
+        if is_in_log_directory(segment.path, segment.etag) and not os.path.lexists(directory):
+            vanished.setdefault((segment.log, directory), []).append(segment)
             continue
         yield Thing(
             name=f"archive/{segment.segment_id}",
@@ -65,6 +80,22 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
                 has_quarantine="quarantine" not in state.unreadable,
             ).verify,
         )
+    for (log, directory), segments in vanished.items():
+        gone = ThingResult([_vanished(directory, segments)], ThingCounts(archive_files=len(segments)))
+        ids = hashlib.sha256(" ".join(each.segment_id for each in segments).encode()).hexdigest()
+        yield Thing(f"archive/{log}/{directory}", ids, 0, partial(ThingResult, gone.findings, gone.counts))
+
+
+def _vanished(directory: str, segments: Sequence[Segment]) -> PlacedFinding:
+    """One finding for all segments of a log that were registered in a directory that is gone."""
+    first, end = segments[0], max(segment.next_offset for segment in segments)
+    start = min(segment.base_offset for segment in segments)
+    text = (
+        f"{first.topic}-{first.partition}, archived offsets [{start}, {end}): {len(segments):,} segments were "
+        f"registered in {directory}, and this directory is gone. {way_back(directory)}"
+    )
+    place: dict[str, Any] = {"table": "segments", "file": directory, "start_offset": start, "end_offset": end}
+    return finding("archive-file-missing", text, **of_log(first), **place)
 
 
 def _identity(state: StateTables, segment: Segment) -> str:

@@ -14,6 +14,13 @@ READER = "tests/crash/test_reader.py"
 
 FAULTS = (
     Fault(
+        "registered files that are gone from their source are no alarm",
+        "spark_jobs/lake/delta/state/archive_check.py",
+        'if segment["retired_ms"] is None and is_in_log_directory(',
+        'if segment["retired_ms"] is not None and is_in_log_directory(',
+        ("tests/unit/spark_jobs/ingest/test_moved_sources.py", "-k", "registered_segments"),
+    ),
+    Fault(
         "rows that a deletion vector hides count as rows",
         "spark_jobs/lake/delta/files/row_counts.py",
         "    if -1 in rows or features_beyond_files(table):\n",

@@ -9,7 +9,7 @@ That holds for the manifest of a segment in chunks too: without it nobody can re
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, SegmentKeyError
@@ -21,6 +21,7 @@ from logcore.storage.objects.addresses import is_object
 from logcore.storage.remote_tier.chunked_segment import cipher_of, is_chunked_segment, read_manifest
 from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_errors import SourceChanged, shown
+from logcore.texts import shell_word
 from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.store import storage
 
@@ -129,6 +130,33 @@ def is_gone(directory: str) -> bool:
         return True
     except OSError:
         return False
+
+
+def is_in_log_directory(path: str, etag: str | None) -> bool:
+    """Whether the path of a segment is a file of a broker's directory on a disk, and not of the lake or a store."""
+    return storage.is_absolute(path) and not storage.is_remote(path) and etag is None and part_of(path) is None
+
+
+def gone_names(directory: str, names: Collection[str]) -> list[str]:
+    """Return the names that a local directory no longer has, in their order. What cannot be listed is not gone."""
+    try:
+        there = set(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        there = set()
+    except OSError:
+        return []
+    return [name for name in names if name not in there]
+
+
+def way_back(directory: str) -> str:
+    """How registered bytes come back into a directory: a command, in which COPY is where they are now."""
+    command = f"mv COPY {shell_word(directory)}"
+    if os.path.lexists(directory):
+        command = f"cp -p COPY/*.log {shell_word(directory)}/"
+    return (
+        f"`{command}` puts them back, where COPY is the directory that has them now. Or take the log again into a new "
+        "lake."
+    )
 
 
 def gone_files(paths: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ that a run for chosen logs shows only these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logcore.logs.model.findings import Finding, Severity, offsets_text
 from logcore.logs.rules.advice import advice
@@ -19,6 +19,7 @@ from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.referenced_bytes import way_back
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -136,7 +137,14 @@ def _of_findings(
         row = rows.get(logs.get(finding.file or "", ""))
         offsets = finding.start_offset, finding.end_offset
         what = f"{finding.rule}: {finding.message}"
-        yield _harm(lake, finding.rule, what, row, offsets, finding.severity, table_of(lake, finding.file))
+        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table_of(lake, finding.file))
+        is_at_source = finding.rule == "archive-file-missing" and not _is_in(lake, finding.file)
+        to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
+        yield replace(harm, what_to_do=to_do)
+
+
+def _is_in(lake: str, file: str | None) -> bool:
+    return file is None or file.startswith(storage.join(lake, ""))
 
 
 def _of_answer(

@@ -6,6 +6,8 @@ read once: if they are those that were archived, ``tables.json`` records the new
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.state.tables_file import TablesFile, read_state
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import mapped_file, storage
+from spark_jobs.lake.store.referenced_bytes import gone_names, is_in_log_directory
 
 FINDINGS_A_TABLE = 20
 """At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
@@ -57,18 +60,19 @@ def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, sto
 
 
 def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
-    """Compare the archive's files with ``segments``, except those that are registered at their source."""
+    """Compare the archive's files with ``segments``. Files at their source only have to be there."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
-    columns += ["digest", "modified_ms", "retired_ms", "deleted_ms"]
+    columns += ["digest", "modified_ms", "retired_ms", "deleted_ms", "etag"]
     where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
     try:
         segments = read_rows(lake, "segments", columns, where).to_pylist()
     except TableUnreadable:
         return ArchiveSeen()  # the table's own finding
+    segments.sort(key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
+    gone = tuple(itertools.islice(_gone_at_source(segments), FINDINGS_A_TABLE))
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
-    kept.sort(key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
     if not kept:
-        return ArchiveSeen()
+        return ArchiveSeen(gone)
     listed = present_files(lake, [segment["path"] for segment in kept], storage.join(lake, "archive"))
     harmed: list[_Harmed] = []
     times: dict[str, int] = {}
@@ -84,7 +88,29 @@ def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
         elif file is not None and (storage.is_remote(lake) or file.modified_ms != segment["modified_ms"]):
             times[path] = file.modified_ms
             has_other_times |= placed not in (None, file.modified_ms)
-    return ArchiveSeen(tuple(_findings(lake, harmed)), times, has_other_times)
+    return ArchiveSeen((*gone, *_findings(lake, harmed)), times, has_other_times)
+
+
+def _gone_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    """One finding a log for files of its source's directory that are registered and gone."""
+    registered: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+    for segment in segments:
+        path = segment["path"]
+        if segment["retired_ms"] is None and is_in_log_directory(path, segment["etag"]):
+            place = segment["topic"], segment["partition"], posixpath.dirname(path)
+            registered.setdefault(place, []).append(segment)
+    for (topic, partition, directory), mine in registered.items():
+        names = set(gone_names(directory, [posixpath.basename(each["path"]) for each in mine]))
+        gone = [each for each in mine if posixpath.basename(each["path"]) in names]
+        if gone:
+            yield found(
+                "archive-file-missing",
+                f"{topic}-{partition}: {len(gone):,} of {len(mine):,} segments that are registered in {directory} are "
+                "gone there",
+                file=gone[0]["path"],
+                start_offset=gone[0]["base_offset"],
+                end_offset=gone[-1]["next_offset"],
+            )
 
 
 _Harmed = tuple[str, str, Mapping[str, Any]]

@@ -179,6 +179,46 @@ def test_a_moved_source_of_mode_reference_is_refused_until_the_printed_command_p
     assert all(os.path.exists(segment.path) for segment in archive.read_segments(str(lake)))
 
 
+@pytest.mark.parametrize("left", ["the directory", "nothing"])
+def test_registered_segments_that_are_gone_are_one_alarm_of_each_run_and_its_command_puts_them_back(
+    left: str, disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured
+) -> None:
+    first, _ = disks
+    lake, kept = tmp_path / "lake", tmp_path / "kept"
+    others = first.partition("orders-0")
+    others.append(10)
+    gone = first.partition("payments-0")
+    for count in (4, 3, 2):
+        gone.append(count)
+        gone.roll()
+    first.high_watermarks(orders_0=10, payments_0=9)
+    source = [str(first.path), "--lake", str(lake)]
+    assert main(["run", *source, "--mode", "reference"]) == main(["verify", str(lake)]) == 0
+    if left == "nothing":
+        gone.path.rename(kept)
+    else:
+        kept.mkdir()
+        for path in gone.segments():
+            path.rename(kept / path.name)
+    others.append(5)
+    first.high_watermarks(orders_0=15, payments_0=9)
+    capsys.readouterr()
+    for command in (["run", *source, "--mode", "reference"], ["status", str(lake)]):
+        assert main(command) == 2
+        printed = "".join(capsys.readouterr())
+        alarms = [line for line in printed.splitlines() if "archive-file-missing" in line]
+        assert len(alarms) == 1, printed
+        assert f"payments-0: 3 of 3 segments that are registered in {gone.path} are gone there" in alarms[0]
+    assert len(Lake(lake).published("orders")) == 15, "a log whose bytes are there grows on"
+    assert main(["verify", str(lake)]) == 2
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("error ")]
+    assert len(lines) == (1 if left == "nothing" else 3)
+    [back] = re.findall("`([^`]* COPY[^`]*)`", alarms[0])
+    subprocess.run(back.replace("COPY", str(kept)), shell=True, check=True)
+    for command in (["run", *source, "--mode", "reference"], ["status", str(lake)], ["verify", str(lake)]):
+        assert main(command) == 0, "".join(capsys.readouterr())
+
+
 @pytest.mark.parametrize("left", ["partition", "directory", "nothing"])
 def test_a_moved_source_of_mode_reference_is_put_back_by_mv_only_if_that_gives_the_registered_names(
     left: str, tmp_path: Path
