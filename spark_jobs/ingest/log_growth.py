@@ -22,7 +22,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.outlines import GrownLog, TakenBytes
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.tasks.segment_copy import CopyTask, nothing_readable
+from spark_jobs.tasks.segment_copy import CopyTask, begins_with_a_batch, nothing_readable
 from spark_jobs.tasks.segment_slices import Swap
 
 
@@ -142,8 +142,10 @@ def plan_growth(
     for take in growth.takes:
         task = _task(config, source, observed, take)
         stopped = None if known is None or task.sealed else (known.stopped, known.stopped_file)
-        if known is not None and stopped == ("tail-hides-batches", task.seen):
-            # The same bytes would stop it again. Once their segment is closed they are archived as damage.
+        is_same = stopped == ("tail-hides-batches", task.seen) and (task.etag or not begins_with_a_batch(task))
+        if known is not None and is_same:
+            # The same bytes would stop it again. Once their segment is closed they are archived as damage. A file on a
+            # disk may have other bytes with the same size and time.
             stop = known.stopped_because
             observed = replace(observed, stopped=known.stopped, stopped_because=stop, stopped_file=task.seen)
             continue

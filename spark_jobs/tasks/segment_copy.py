@@ -158,6 +158,15 @@ def nothing_readable(task: CopyTask, remembered: RememberedReads | None = None) 
     return None if _is_damage(findings) else findings
 
 
+def begins_with_a_batch(task: CopyTask) -> bool:
+    """Check in the driver whether a good batch is at the beginning of a copy. What cannot be read begins with none."""
+    try:
+        with closing(open_source(task.source, task.file)) as file:
+            return _begins_with_a_batch(task, file.read(PROBE_BYTES, task.start))
+    except (OSError, LogError):
+        return False
+
+
 def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
     first = next(iter(scan(content, base_offset=task.first_offset, sealed=False, decode=False)), None)
     return isinstance(first, ScannedBatch)

@@ -154,6 +154,7 @@ def check(case: Case, folder: Path, clean: Path) -> None:
         Case("local", "copy", "zeros", 1, keeps_time=True),
         Case("local", "reference", "bytes of another segment", 1, keeps_time=True),
         Case("local", "copy", "cut", 4, keeps_time=False),
+        Case("local", "reference", "noise", 4, keeps_time=True, seed=697044622),
         Case("files", "copy", "bytes of another segment", 1, keeps_time=True),
         Case("files", "copy", "bytes of another segment", 1, keeps_time=False),
         Case("chunks", "copy", "a flipped bit", 2, keeps_time=True),
