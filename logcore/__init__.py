@@ -96,7 +96,7 @@ _MODULES = {
     "Finding": "logs.model.findings",
     "LedgerRange": "logs.model.offset_ledger",
     "Log": "library.log",
-    "LogBatch": "reading.log_batches",
+    "LogBatch": "reading.consumer_log",
     "LogDirectory": "library.log_directory",
     "LogError": "errors",
     "LogWriter": "logs.writer.writer",
