@@ -45,7 +45,7 @@ for name in ("segment_bytes", "open_segment"):
     whole = harmed(getattr(segment_reading, name))
     for module in (
         "reading.segment_reading", "reading.visible_offsets", "reading.log_reading", "cli.commands.dump",
-        "reading.consumer_log", "library.checked_logs",
+        "reading.consumer_log", "library.validation",
     ):
         __import__("logcore." + module)
         if hasattr(sys.modules["logcore." + module], name):
