@@ -31,6 +31,7 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.delta_log import EXPIRED
 from spark_jobs.lake.delta.tables.snapshots import read_rows
+from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
@@ -267,7 +268,9 @@ def _shortened_tables(
         yield _shortened(Table(lake, name), topics, floors, policies)
     for topic, some in sorted(topics.items()):
         for kind in (DECODED, UNDECODED, LATEST):
-            if (table := topic_table(lake, kind, topic)).open() is not None:
+            table = topic_table(lake, kind, topic)
+            opened = table.open()
+            if opened is not None and is_supported(opened):  # otherwise a check says that it has to be written again
                 yield _shortened(table, {topic: some}, floors, policies)
 
 
@@ -296,7 +299,8 @@ def _shortened(
 def _has_rows_below(table: Table, file: LiveFile, log: LogRow, floor: int) -> bool:
     if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
         return False
-    if file.min_offset is not None and (file.min_offset >= floor or file.log_id is not None):
+    is_of_one = file.log_id is not None and file.partition is not None
+    if file.min_offset is not None and (file.min_offset >= floor or is_of_one):
         return file.min_offset < floor
     offsets = read_contents(table.lake, table.name, file.path).logs.get((log.log_id, log.partition))
     return offsets is not None and offsets.start < floor

@@ -170,12 +170,12 @@ def apply(
     )
     if not config.apply:
         return report
+    expired_rows.apply(plan.expiry, config.lake, config.run_id, config.as_of_ms, executor)
     if retired:
         planned = {log.row.log: log.version for log in plan.logs}
         archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
     reasons, stays = _explain(config, executor)
     finished = removals.finish(config.lake, config.run_id, config.logs, reasons, stays)
-    expired_rows.apply(plan.expiry, config.lake, config.run_id, config.as_of_ms, executor)
     return replace(report, changed=removals.changes(finished))
 
 

@@ -1,6 +1,7 @@
 """A file of a table without the rows below the first kept offset of their logs.
 
-Runs in a worker. Rows are streamed in their order, and other rows are copied unchanged.
+Runs in a worker. Other rows are copied unchanged. Rows are streamed; those of a log are sorted in memory if another
+engine left them out of order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ import pyarrow as pa
 
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared
-from spark_jobs.lake.delta.files.file_contents import LogKey, by_log, integers
+from spark_jobs.lake.delta.files.file_contents import (
+    CHUNK_ROWS,
+    COLUMNS,
+    FileUnreadable,
+    LogKey,
+    by_log,
+    integers,
+    read_contents,
+)
 from spark_jobs.lake.delta.files.live_files import read_batches
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
@@ -47,38 +56,53 @@ class ShortenTask:
 
 
 def shorten_file(task: ShortenTask) -> WriteResult:
-    """Write the rows of a file that stay; no file if none stays.
+    """Write the rows of a file that stay: a file for each log, in the order of offsets; none if no row stays.
 
     Raises:
-        TableUnreadable: The file is missing or damaged.
+        TableUnreadable: The file is damaged.
     """
     root, spec = table_uri(task.lake, task.table), with_columns(task.table, task.extra)
-
-    def kept() -> Iterator[pa.RecordBatch]:
-        for rows in read_batches(task.lake, task.table, task.path):
-            declared = as_declared(rows, spec.file_schema)
-            yield declared.filter(pa.array(stays(declared, task.floors)))
-
     try:
-        return WriteResult.of(
+        contents = read_contents(task.lake, task.table, task.path)
+        written = [
             write_file(
                 root,
                 spec,
-                kept(),
+                _rows_that_stay(task, spec.file_schema, key, is_ordered=contents.is_ordered),
                 task.partition_values,
                 lambda: row_digest.are_recorded(root, (task.path,)),
                 task.compression,
             )
-        )
-    except (OSError, pa.ArrowException) as error:
+            for key in contents.logs
+        ]
+    except (OSError, FileUnreadable, pa.ArrowException) as error:
         return WriteResult(error=f"{task.path}: {error}")
+    return WriteResult(tuple(file for file in written if file is not None))
 
 
-def stays(rows: pa.RecordBatch, floors: Mapping[LogKey, int]) -> np.ndarray:
-    """Which rows are not below the first kept offset of their log."""
-    offsets = integers(rows, "offset")
-    found = np.ones(rows.num_rows, dtype=bool)
-    for key, places in by_log(rows):
-        if key in floors:
-            found[places] = offsets[places] >= floors[key]
-    return found
+def _rows_that_stay(task: ShortenTask, schema: pa.Schema, key: LogKey, *, is_ordered: bool) -> Iterator[pa.RecordBatch]:
+    kept = _of_log(task, schema, key)
+    if is_ordered or _rises(_of_log(task, pa.schema([schema.field(name) for name in COLUMNS]), key)):
+        yield from kept
+    else:
+        yield from pa.Table.from_batches(kept, schema).sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
+
+
+def _rises(chunks: Iterator[pa.RecordBatch]) -> bool:
+    reached = -1
+    for chunk in chunks:
+        offsets = integers(chunk, "offset")
+        if len(offsets) and (offsets[0] <= reached or (np.diff(offsets) <= 0).any()):
+            return False
+        reached = int(offsets[-1]) if len(offsets) else reached
+    return True
+
+
+def _of_log(task: ShortenTask, schema: pa.Schema, key: LogKey) -> Iterator[pa.RecordBatch]:
+    """The rows of a log that are not below its first kept offset."""
+    floor = task.floors.get(key, 0)
+    for rows in read_batches(task.lake, task.table, task.path):
+        places = dict(by_log(rows)).get(key)
+        if places is not None:
+            chosen = rows.take(places[integers(rows, "offset")[places] >= floor])
+            yield as_declared(chosen, schema)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli import main
 from spark_jobs import launch
@@ -251,7 +253,52 @@ def test_rows_of_another_engines_mixed_file_expire_and_others_of_the_file_stay(k
     kept.retain()
     assert kept.offsets("records") == list(range(20, 40))
     assert kept.offsets("records", "payments") == list(range(5))
-    kept.verified(capsys)
+    code, said = kept.verified(capsys)
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_rows_that_stay_of_a_file_of_several_logs_have_a_file_for_each_log(tmp_path, descending):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    for number in range(2):
+        log = source.partition(f"orders-{number}")
+        log.roll(0)
+        for first in range(0, 20, 10):
+            times = FIRST_MS + SECOND * first
+            log.write(handmade.simple_batch(first, [(b"k", b"v")] * 10, base_timestamp=times, leader_epoch=0))
+    source.high_watermarks(orders_0=20, orders_1=20)
+    lake.turn(source.path)
+    table = DeltaTable(str(lake.path / "tables" / "records"))
+    rows = table.to_pyarrow_table()
+    order = "descending" if descending else "ascending"
+    write_deltalake(table, rows.sort_by([("offset", order), ("partition", "ascending")]), mode="overwrite")
+    policies = tmp_path / "p.yaml"
+    policies.write_text("topics: {orders: {records.retention.ms: 5s}}")
+    as_of_ms = FIRST_MS + 10 * SECOND
+    config = RetentionConfig(str(lake.path), "retain", as_of_ms, read_policies(str(policies)), apply=True)
+    launch.run(config)
+    table = DeltaTable(str(lake.path / "tables" / "records"))
+    held = [pq.read_table(unquote(path)).to_pylist() for path in table.file_uris()]
+    found = [[(row["partition"], row["offset"]) for row in rows] for rows in held]
+    assert sorted(found) == [[(number, offset) for offset in range(10, 20)] for number in range(2)]
+    assert launch.run(config).plan.rows == ()
+    assert DeltaTable(str(lake.path / "tables" / "records")).version() == table.version()
+
+
+def test_segments_and_rows_leave_in_one_run(kept, capsys):
+    kept.rule(KEEP_20_S.replace("records.", "cleanup.policy: delete, retention.ms: 1, records."))
+    report = kept.retain()
+    assert (report.metrics["due_segments"], report.metrics["expired_rows"]) == (4, 20)
+    assert kept.offsets("records") == list(range(20, 40))
+    assert kept.verified(capsys)[0] == 0
+
+
+def test_a_decoded_table_with_rows_that_another_engine_hid_is_left_alone(kept, monkeypatch):
+    monkeypatch.setattr(expired_rows, "is_supported", lambda table: False)
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    assert kept.offsets("decoded/orders") == list(range(40))
+    assert kept.offsets("records") == list(range(20, 40))
 
 
 def test_what_somebody_withdrew_stays_withdrawn_beside_what_expires(kept, capsys):

@@ -443,8 +443,8 @@ FAULTS = (
     Fault(
         "a file of several logs loses the rows of all of them",
         "spark_jobs/retention/shortened_file.py",
-        "            found[places] = offsets[places] >= floors[key]\n",
-        "            found[:] = offsets >= floors[key]\n",
+        "    floor = task.floors.get(key, 0)\n",
+        "    floor = max(task.floors.values())\n",
         (EXPIRED, "-k", "mixed_file"),
     ),
     Fault(
