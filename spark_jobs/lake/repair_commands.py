@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import reduce
 from types import MappingProxyType
 
+from logcore.storage.objects.addresses import is_object
 from logcore.texts import shell_word
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
@@ -18,6 +19,8 @@ _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
 )
 """Options of ``loglake run`` by field of an intake, where the names differ."""
+_SHOWN = ("mode", "cluster", "include_internal")
+"""Options beside the filters that a command to run again repeats."""
 
 
 def run_command(lake: str, directory: str | None = None, topic: str | None = None, partition: int | None = None) -> str:
@@ -38,12 +41,19 @@ def run_command(lake: str, directory: str | None = None, topic: str | None = Non
     if of_log is not None and directory is not None:
         intake = replace(of_log, sources=registry.paths_to(directory, of_log))
     elif intakes:
-        intake = reduce(registry.widened, intakes)
+        intake = replace(reduce(registry.widened, intakes), sources=_sources_of(intakes))
     else:
         intake = Intake(("LOGDIR",) if directory is None else (os.path.dirname(directory),))
     if topic is not None:
         intake = replace(intake, topics=(topic,), partitions=() if partition is None else (partition,))
-    return _command(lake, intake, ("topics", "partitions", "mode", "cluster", "include_internal"))
+    return _command(lake, intake, ("topics", "partitions", *_SHOWN))
+
+
+def _sources_of(intakes: Sequence[Intake]) -> tuple[str, ...]:
+    """The sources that one command can name: those of intakes that are read alike, without those that are gone."""
+    alike = [each for each in intakes if all(getattr(each, name) == getattr(intakes[0], name) for name in _SHOWN)]
+    sources = tuple(dict.fromkeys(path for each in alike for path in each.sources))
+    return tuple(path for path in sources if is_object(path) or os.path.lexists(path)) or sources
 
 
 def ingest_command(lake: str, intake: Intake) -> str:

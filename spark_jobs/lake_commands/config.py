@@ -215,7 +215,7 @@ def _lines(policies: Any) -> Iterator[str]:
         for name, setting in SETTINGS.items():
             value = getattr(policy, setting.field)
             if setting.field == "cleanup_policy":
-                yield f"  {name} = {','.join(value) or 'none: nothing is removed'}"
+                yield f"  {name} = {','.join(value) or 'none: nothing is removed from the archive'}"
             elif value != defaults[setting.field]:
                 yield f"  {name} = {setting.text(value)}"
 

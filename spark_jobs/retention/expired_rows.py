@@ -15,12 +15,13 @@ newest row of each job stays in ``runs``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
+from spark_jobs.contracts import LogChange
 from spark_jobs.errors import OutputMismatch
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
@@ -173,6 +174,16 @@ def apply(plan: ExpiryPlan, lake: str, run_id: str, as_of_ms: int, executor: Exe
         )
     if plan.runs:
         commits.delete(lake, "runs", ("run_id", plan.runs), run_id)
+
+
+def with_changes(plan: ExpiryPlan, changed: Sequence[LogChange]) -> tuple[LogChange, ...]:
+    """Add what expired of each log to what a report says of it."""
+    made = {change.log: change for change in changed}
+    for log, withdrawal in zip(plan.logs, () if plan.recorded is None else plan.recorded.logs, strict=True):
+        span = {"expired_rows": log.records, "start_offset": log.start_offset, "end_offset": log.end_offset}
+        before = made.get(log.log, LogChange(log.log, withdrawal.row.topic, withdrawal.row.partition))
+        made[log.log] = replace(before, metrics={**before.metrics, **span})
+    return tuple(made[log] for log in sorted(made))
 
 
 def _old_runs(lake: str, limit_ms: int | None, as_of_ms: int) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ def apply(
         archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
     reasons, stays = _explain(config, executor)
     finished = removals.finish(config.lake, config.run_id, config.logs, reasons, stays)
-    return replace(report, changed=removals.changes(finished))
+    return replace(report, changed=expired_rows.with_changes(plan.expiry, removals.changes(finished)))
 
 
 def _due(log: RetentionLogPlan) -> DueLog:

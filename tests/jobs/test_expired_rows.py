@@ -134,10 +134,11 @@ def test_a_dry_run_names_the_rows_and_changes_no_table(kept):
 
 def test_old_rows_leave_every_table_of_the_topic_and_no_other(kept, capsys):
     kept.rule(KEEP_20_S)
-    kept.retain(as_of_ms=END_MS - 4 * SECOND)
+    report = kept.retain(as_of_ms=END_MS - 4 * SECOND)
     for table in ("records", "decoded/orders"):
         assert kept.offsets(table) == list(range(15, 40))
     assert kept.offsets("latest/orders") == list(range(30, 40))
+    assert [(change.topic_partition, change.metrics["expired_rows"]) for change in report.changed] == [("orders-0", 15)]
     assert kept.offsets("records", "payments") == list(range(5))
     [row] = withdrawn(kept)
     named = {name: row[name] for name in ("start_offset", "end_offset", "records", "who", "reason", "cause")}
@@ -289,6 +290,13 @@ def test_segments_and_rows_leave_in_one_run(kept, capsys):
     kept.rule(KEEP_20_S.replace("records.", "cleanup.policy: delete, retention.ms: 1, records."))
     report = kept.retain()
     assert (report.metrics["due_segments"], report.metrics["expired_rows"]) == (4, 20)
+    [change] = report.changed
+    assert {name: change.metrics[name] for name in ("segments", "expired_rows", "start_offset", "end_offset")} == {
+        "segments": 4,
+        "expired_rows": 20,
+        "start_offset": 0,
+        "end_offset": 20,
+    }
     assert kept.offsets("records") == list(range(20, 40))
     assert kept.verified(capsys)[0] == 0
 

@@ -47,7 +47,7 @@ def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.Captu
         "  segment.bytes = 64 MiB",
         "  compat = 4.0",
         "topics matching clicks",
-        "  cleanup.policy = none: nothing is removed",
+        "  cleanup.policy = none: nothing is removed from the archive",
         "  salvage = permissive",
     ]
 

@@ -42,8 +42,19 @@ def test_a_printed_run_takes_no_more_than_the_registered_choice_and_no_less():
     assert run_command(LAKE, "/a/shop-1-0", "shop-1", 0) == f"loglake run /a --lake {LAKE} --topic shop-1 --partition 0"
     assert replace_command(LAKE, "shop-1") == f"loglake run /a --lake {LAKE} --topic shop-1 --replace .."
     registry.remember(LAKE, Intake(("/b",), topics=("orders",)))
-    assert replace_command(LAKE) == f"loglake run /a --lake {LAKE} --topic orders --topic 'shop-*' --replace .."
+    assert replace_command(LAKE) == f"loglake run /a /b --lake {LAKE} --topic orders --topic 'shop-*' --replace .."
     assert run_command(LAKE, "/b/orders-3") == f"loglake run /b --lake {LAKE} --topic orders"
+
+
+def test_a_printed_run_names_all_sources_that_are_read_alike_and_not_those_that_are_gone(tmp_path):
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.mkdir()
+    registry.remember(LAKE, Intake((str(gone),)))
+    registry.remember(LAKE, Intake((str(there),), policies="/p.yaml"))
+    registry.remember(LAKE, Intake((str(tmp_path / "other"),), mode="reference"))
+    assert run_command(LAKE) == f"loglake run {there} --lake {LAKE}"
+    there.rmdir()
+    assert run_command(LAKE) == f"loglake run {gone} {there} --lake {LAKE}"
 
 
 def test_sources_that_some_logs_left_stay_until_all_have():
