@@ -235,8 +235,10 @@ def write_side_files(task: IndexTask) -> WrittenIndexes:
                 base_offset = int(loss.file[:20]) if loss.file[:20].isdecimal() else None
                 if base_offset is None or base_offset in task.due:
                     done.refused.append((base_offset, loss.message))
+        refused = {base_offset for base_offset, _ in done.refused}
         for segment in segments:
-            if segment.base_offset in task.due:
+            # An archived segment was whole when it was validated: what is not indexed of it is damage.
+            if segment.base_offset in task.due and segment.base_offset not in refused:
                 _place_all(task, segment, made.files, done)
     except LogError as error:
         done.refused.append((None, str(error)))

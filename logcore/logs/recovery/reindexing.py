@@ -210,7 +210,12 @@ def _indexes(
             )
             continue
         if left:
-            kind, message = "not-indexed", "the end of the log is not a whole batch and is not indexed"
+            why = (
+                "is not a whole batch and"
+                if result.stopped_by is None
+                else f"has no sound batch ({result.stopped_by}) and"
+            )
+            kind, message = "not-indexed", f"the end of the log {why} is not indexed"
             if next_base is not None:
                 kind, message = "bytes-after-segment", "bytes after the last offset of the segment are not indexed"
             losses.append(Loss(kind, name, message, result.valid_bytes, left, result.next_offset))
