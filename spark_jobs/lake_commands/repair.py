@@ -36,6 +36,8 @@ from spark_jobs.lake.repair_commands import replace_command
 from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
     from spark_jobs.lake.published.frontier_repair import FrontierPlan
 
 FEW = 20
@@ -387,7 +389,9 @@ def _can_be_opened(lake: str, name: str) -> bool:
 
 
 def _is_readable(lake: str, name: str) -> bool:
-    """Return whether every row can be read."""
+    """Return whether every row can be read, and each file has the bytes that were written. Delta's reader and Spark
+    do not compare checksums: a changed value would be copied as if it was right.
+    """
     import pyarrow as pa
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
@@ -399,9 +403,39 @@ def _is_readable(lake: str, name: str) -> bool:
         table = open_table(lake, name)
         if table is None:
             return False
-        for _ in pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute("SELECT * FROM t")):
-            pass
+        changed = _changed_file(lake, name, table)  # first: readers may crash on damaged files
+        if changed is None:
+            rows = QueryBuilder().register("t", table).execute("SELECT * FROM t")
+            for _ in pa.RecordBatchReader.from_stream(rows):
+                pass
     except (DeltaError, pa.ArrowException, OSError, JobError) as error:
         sys.stderr.write(f"table {name} cannot be read: {error}\n")
         return False
-    return True
+    if changed is not None:
+        sys.stderr.write(f"table {name} cannot be read: its file {changed} has other bytes than were written\n")
+    return changed is None
+
+
+def _changed_file(lake: str, name: str, table: DeltaTable) -> str | None:
+    """The path of the first file whose bytes are not those that our commit names.
+
+    Raises:
+        TableUnreadable: A file without such a digest is damaged.
+    """
+    from spark_jobs.lake.delta.files.live_files import live_files, read_batches
+    from spark_jobs.lake.delta.files.row_digest import of_bytes
+    from spark_jobs.lake.delta.tables import delta_log
+    from spark_jobs.lake.delta.tables.snapshots import table_uri
+    from spark_jobs.lake.store import storage
+
+    written: dict[str, str] = {}
+    for version in delta_log.log_files(lake, name).commits:
+        commit = delta_log.read_commit(lake, name, version)
+        written |= {} if commit is None else commit.contents
+    for file in live_files(table):
+        if file.path not in written:
+            for _ in read_batches(lake, name, file.path):
+                pass
+        elif of_bytes(storage.join(table_uri(lake, name), file.path)) != written[file.path]:
+            return file.path
+    return None

@@ -18,7 +18,9 @@ from spark_jobs.contracts import RetentionConfig, TidyArchiveConfig
 from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows
+from spark_jobs.lake_commands import repair
 from spark_jobs.policies.policies_file import read_policies
+from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -169,3 +171,14 @@ def test_records_that_the_archive_no_longer_has_are_not_put_aside(made: Made, ca
         assert main(["repair", made.path, "--rebuild", "records", *apply]) == 3
         assert "Restore it from a backup" in capsys.readouterr().err
     assert sorted(Path(made.table("records")).rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["segments", "logs"])
+def test_rows_of_a_file_with_a_changed_byte_are_never_copied(made, name, capsys):
+    assert repair.plan(made.path, name).copies
+    [path] = [Path(made.table(name), file.path) for file in newest_files(made.path, name)]
+    whole = path.read_bytes()
+    for at in range(4, len(whole), len(whole) // 40):
+        path.write_bytes(handmade.flip(whole, at))
+        assert not repair.plan(made.path, name).copies, at
+    assert "cannot be read" in capsys.readouterr().err
