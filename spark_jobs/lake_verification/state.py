@@ -47,7 +47,7 @@ _NOT_DERIVED = frozenset({"log_actions", "withdrawals"})
 
 def way_out(lake: str, table: str) -> str:
     """Say how to repair a table with damaged files."""
-    if table in RECORD_TABLES:
+    if table == "records":
         return f"Run `{replace_command(lake)}` to publish the rows again from the archive."
     return way_out_of_log(lake, table)
 

@@ -664,6 +664,23 @@ def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: 
     assert lake.verify()[0] == 0
 
 
+@pytest.mark.parametrize("table", ["records_uncommitted", "runs"])
+def test_a_table_with_a_changed_byte_is_made_again_with_the_printed_command(lake: Lake, table: str) -> None:
+    uncommitted = ("--isolation.level", "read_uncommitted")
+    assert lake.run(*uncommitted)[0] == 0
+    path = max((lake.path / "tables" / table).rglob("*.parquet"), key=lambda path: path.stat().st_size)
+    data = path.read_bytes()
+    path.write_bytes(handmade.flip(data, len(data) // 3))
+    code, printed = lake.verify()
+    assert code == 2
+    lines = [line for line in commands_in(printed) if f"--rebuild {table} --apply" in line]
+    assert lines, printed
+    assert said(lake.capsys, *shlex.split(lines[0])[1:])[0] == 0
+    assert lake.run(*uncommitted)[0] == 0
+    code, printed = lake.verify()
+    assert code == 0, printed
+
+
 def test_a_table_that_a_killed_run_began_and_never_made_is_not_called_gone(lake: Lake) -> None:
     assert lake.run()[0] == 0
     folder = lake.path / "tables" / "records_uncommitted" / "topic=orders"
