@@ -35,8 +35,9 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import holds, merged
 from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.published.withdrawals import Cause, Gone, LogWithdrawal, WithdrawalPlan
+from spark_jobs.lake.published.withdrawals import Cause, Gone, LogWithdrawal, Withdrawal, WithdrawalPlan
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.written_file import first_error
@@ -117,16 +118,13 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
         return ExpiryPlan(runs=runs)
     files = Table(lake, "records").files()
     ledger, frontiers = frontier.read_ledger(lake, list(limits)), frontier.read_frontiers(lake, list(limits))
-    known = {
-        log: max((row.end_offset for row in rows if row.cause == Cause.EXPIRED), default=0)
-        for log, rows in withdrawals.read_withdrawals(lake, list(limits)).items()
-    }
+    known = withdrawals.read_withdrawals(lake, list(limits))
     expired, recorded, floors = [], [], {}
     for log, (row, limit_ms) in sorted(limits.items()):
         published = frontiers.get(log)
         ranges = ledger_ranges.with_published(lake, ledger.get(log, ()), published)
         end = _first_kept(lake, files, row, published or 0, as_of_ms - limit_ms)
-        end = max(known.get(log, 0), _whole_batches(lake, ranges, end))
+        end = max(_recorded_end(known.get(log, ()), ranges), _whole_batches(lake, ranges, end))
         if gone := _gone(lake, ranges, end):
             records = sum(each.records for each in gone)
             expired.append(ExpiredLog(log, row.topic_partition, gone[0].start_offset, end, records, limit_ms))
@@ -244,6 +242,19 @@ def _whole_batches(lake: str, ranges: Sequence[LedgerRow], end: int) -> int:
     return end
 
 
+def _recorded_end(known: Sequence[Withdrawal], ranges: Sequence[LedgerRow]) -> int:
+    """Return the end of what is recorded as expired, or the beginning of the first range below it that is not: its rows
+    came late, or were published again. Only their age says whether they expire.
+    """
+    end = max((row.end_offset for row in known if row.cause == Cause.EXPIRED), default=0)
+    spans = merged(sorted((row.start_offset, row.end_offset) for row in known))
+    for row in ranges:
+        high = min(row.end_offset, end)
+        if row.start_offset < high and row.shows and not holds(spans, row.start_offset, high):
+            return row.start_offset
+    return end
+
+
 def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
     """Return the published offsets below ``end`` with rows, as ranges that end where rows were withdrawn before."""
     gone: list[Gone] = []
@@ -252,9 +263,7 @@ def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
         high = min(row.end_offset, end)
         if row.start_offset >= high:
             break
-        if row.withdrawn:
-            is_next = False
-        elif row.has_rows and row.published:
+        if row.has_rows and not row.withdrawn:
             span = row.start_offset, high
             is_whole = high == row.end_offset
             records = row.records if is_whole else ledger_ranges.counts_between(lake, row, span)(*span).records
@@ -262,6 +271,8 @@ def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
             records += gone.pop().records if is_next else 0
             gone.append(Gone(start, high, records))
             is_next = True
+        elif row.withdrawn or row.state not in withdrawals.NEVER_ROWS:
+            is_next = False  # its rows may come late
     return tuple(each for each in gone if each.records)
 
 

@@ -352,3 +352,75 @@ def test_old_rows_of_runs_leave_and_the_newest_of_each_job_stays(tmp_path):
     config = RetentionConfig(str(lake), "retain", newest["ended_ms"] + 1, read_policies(str(policies)), apply=True)
     launch.run(config)
     assert Lake(lake).rows("runs") == [newest]
+
+
+def test_a_file_of_another_engine_with_two_partitions_is_written_again_once(tmp_path):
+    source, lake, policies = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake"), tmp_path / "p.yaml"
+    for name, times in (("orders-0", [END_MS]), ("orders-1", [FIRST_MS, END_MS])):
+        partition = source.partition(name)
+        partition.roll(0)
+        for at, time in enumerate(times):
+            partition.write(handmade.simple_batch(5 * at, [(b"k", b"v")] * 5, base_timestamp=time, leader_epoch=0))
+    source.high_watermarks(orders_0=5, orders_1=10)
+    lake.turn(source.path)
+    DeltaTable(str(lake.path / "tables" / "records")).optimize.compact()
+    policies.write_text("topics: {orders: {records.retention.ms: 20000}}")
+    config = RetentionConfig(str(lake.path), "retain", END_MS + SECOND, read_policies(str(policies)), apply=True)
+    launch.run(config)
+    before = files(lake.path / "tables")
+    assert (sorted(lake.published("orders")), sorted(lake.published("orders", 1))) == ([*range(5)], [*range(5, 10)])
+    launch.run(config)
+    assert files(lake.path / "tables") == before
+
+
+def test_rows_that_were_published_again_expire_by_their_age_alone(kept, capsys):
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    lake, policies = str(kept.lake.path), read_policies(str(kept.policies))
+    launch.run(ReplaceConfig(lake, "back", AS_OF_MS, None, 10, 15, policies=policies, include_withdrawn=True))
+    kept.rule(KEEP_20_S.replace("20000", "30000"))
+    kept.retain()
+    assert kept.offsets("records") == [*range(10, 15), *range(20, 40)]
+    kept.rule(KEEP_20_S)
+    kept.retain()
+    assert kept.offsets("records") == list(range(20, 40))
+    kept.follow()
+    assert kept.verified(capsys)[0] == 0
+
+
+def test_rows_that_come_late_between_expired_ones_are_published_and_expire_by_their_age_alone(tmp_path, capsys):
+    source, lake, policies = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake"), tmp_path / "p.yaml"
+    orders = source.partition("orders-0")
+    for at in range(3):
+        orders.roll(5 * at)
+        times = {"base_timestamp": FIRST_MS + at * SECOND, "leader_epoch": 0}
+        orders.write(handmade.simple_batch(5 * at, [(b"k", b"v")] * 5, **times))
+    source.high_watermarks(orders_0=15)
+    [_, second, _] = orders.segments()
+    second.rename(tmp_path / "away")
+    policies.write_text("topics: {orders: {salvage: permissive}}")
+    lake.turn(source.path, policies=str(policies))
+    assert sorted(lake.published("orders")) == [*range(5), *range(10, 15)]
+
+    def retain(limit_ms: int, as_of_ms: int) -> None:
+        policies.write_text(f"topics: {{orders: {{salvage: permissive, records.retention.ms: {limit_ms}}}}}")
+        config = RetentionConfig(str(lake.path), "retain", as_of_ms, read_policies(str(policies)), apply=True)
+        launch.run(config)
+
+    retain(SECOND, FIRST_MS + 4 * SECOND)
+    assert lake.published("orders") == {}
+    (tmp_path / "away").rename(second)
+    lake.turn(source.path, policies=str(policies))
+    launch.run(ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=read_policies(str(policies))))
+    assert sorted(lake.published("orders")) == [*range(5, 10)]
+    retain(4 * SECOND, FIRST_MS + 5 * SECOND)
+    assert sorted(lake.published("orders")) == [*range(5, 10)]
+    retain(SECOND, FIRST_MS + 4 * SECOND)
+    assert lake.published("orders") == {}
+    capsys.readouterr()
+    assert main.main(["verify", str(lake.path)]) == 0
+    assert sorted((row["start_offset"], row["end_offset"], row["records"]) for row in lake.rows("withdrawals")) == [
+        (0, 5, 5),
+        (5, 10, 5),
+        (10, 15, 5),
+    ]

@@ -327,7 +327,7 @@ def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow
         at = high
 
 
-_NEVER_ROWS = frozenset(
+NEVER_ROWS = frozenset(
     {
         OffsetState.CONTROL,
         OffsetState.ABORTED,
@@ -449,7 +449,7 @@ def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: Pre
         return True
     at = bisect_right(ledger, start, key=lambda row: row.end_offset)
     while at < len(ledger) and ledger[at].start_offset < end:
-        if not (ledger[at].has_rows or ledger[at].state in _NEVER_ROWS):
+        if not (ledger[at].has_rows or ledger[at].state in NEVER_ROWS):
             return False
         at += 1
     return not offsets.count(start, end)
