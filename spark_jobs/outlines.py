@@ -406,6 +406,13 @@ class ExpiredLog(LogOutline):
 
 
 @dataclass(frozen=True, slots=True)
+class UnexpiredLog(LogOutline):
+    """A log whose rows stay although they are too old."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionOutline(Outline):
     """What retention retires."""
 
@@ -414,6 +421,7 @@ class RetentionOutline(Outline):
     unfinished: UnfinishedOutline = UnfinishedOutline()
     in_doubt: tuple[DoubtedLog, ...] = ()
     rows: tuple[ExpiredLog, ...] = ()
+    rows_kept: tuple[UnexpiredLog, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

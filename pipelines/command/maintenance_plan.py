@@ -21,6 +21,7 @@ from spark_jobs.outlines import (
     NotCleaned,
     Outline,
     Skipped,
+    UnexpiredLog,
     UnfinishedOutline,
     UnindexedLog,
     UnusedFiles,
@@ -67,6 +68,8 @@ def _sentence(item: object, name: str, entry: str) -> str:
         case ExpiredLog():
             rows = f"remove {_counted(item.records, 'row')} of offsets [{item.start_offset}, {item.end_offset})"
             return f"{name}: {rows} from the tables: they are older than {duration(item.retention_ms)}"
+        case UnexpiredLog():
+            return f"{name}: its rows do not expire: {item.why}"
         case DirtyLog():
             dirty = f"[{item.first_dirty}, {item.end_offset}), {item.dirty_ratio:.0%} of the bytes"
             segments = f"{_counted(len(item.segments), 'segment')}, {size_text(item.bytes)}"

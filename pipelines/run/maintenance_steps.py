@@ -156,10 +156,11 @@ def retention_carried_out(
         applied: Whether the job was allowed to act.
     """
     due = report.plan.logs
+    kept = report.plan.rows_kept
     looked_at = len(due) + len(report.plan.nothing_due)
-    if not looked_at:
+    if not looked_at and not kept:
         return RETENTION_CARRIED_OUT.unanswered(f"No segment of the lake {state.name} has a policy with retention.")
-    failures = []
+    failures = [_planned(state, log, f"rows do not expire: {log.why}") for log in kept]
     for log in due:
         ages = [as_of_ms - segment.due_since_ms for segment in log.segments if segment.due_since_ms is not None]
         if not applied and ages and max(ages) > OLD_MS:

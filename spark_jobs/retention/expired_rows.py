@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_jobs.contracts import LogChange
-from spark_jobs.errors import OutputMismatch
+from spark_jobs.errors import OutputMismatch, TableRefused
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta import commits
@@ -30,9 +30,9 @@ from spark_jobs.lake.delta.commits import Guard, TableVersions, rewrite_files, v
 from spark_jobs.lake.delta.files.file_contents import read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.delta_log import EXPIRED
 from spark_jobs.lake.delta.tables.snapshots import read_rows
-from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import holds, merged
@@ -42,7 +42,7 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.written_file import first_error
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.outlines import ExpiredLog
+from spark_jobs.outlines import ExpiredLog, UnexpiredLog
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.retention.shortened_file import ShortenTask, shorten_file
 from spark_jobs.row_files.log_cuts import cuts_at_time
@@ -86,6 +86,8 @@ class ExpiryPlan:
     tables: tuple[ShortenedTable, ...] = ()
     runs: tuple[str, ...] = ()
     """Runs whose rows in the table ``runs`` are too old."""
+    kept: tuple[UnexpiredLog, ...] = ()
+    """Logs whose rows stay although they are too old."""
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +105,7 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
 
     Raises:
         TableUnreadable: A table, or a file that has to be read, is damaged.
+        TableRefused: Rows cannot be removed from a table: it is append-only, or has an unsupported feature.
     """
     runs = _old_runs(lake, policies.lake.runs_retention_ms, as_of_ms)
     if all(policy.records_retention_ms is None for policy in policies.topics):
@@ -131,16 +134,43 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
             recorded.append(LogWithdrawal(row, gone, (), tuple(ranges)))
         if end:
             floors[log] = end
-    shortened = _shortened_tables(lake, [limits[log][0] for log in floors], floors, policies)
-    losing = {log.row.topic for log in recorded}
+    rows = {log: limits[log][0] for log in floors}
+    refused = _refused(lake, rows.values(), floors, policies)
+    kept = [
+        UnexpiredLog(log, row.topic_partition, refused[row.topic]) for log, row in rows.items() if row.topic in refused
+    ]
+    for unexpired in kept:
+        del rows[unexpired.log]
+    recorded = [each for each in recorded if each.row.log in rows]
+    losing = {each.row.topic for each in recorded}
+    shortened = _shortened_tables(lake, rows.values(), floors, policies)
     return ExpiryPlan(
-        tuple(expired),
+        tuple(log for log in expired if log.log in rows),
         WithdrawalPlan(table.version(), tuple(recorded), expected),
         tuple(
             each for each in shortened if each.has_rows or (each.table.kind == LATEST and each.table.topic in losing)
         ),
         runs,
+        tuple(kept),
     )
+
+
+def _refused(lake: str, logs: Iterable[LogRow], floors: Mapping[str, int], policies: Policies) -> dict[str, str]:
+    """Return why a topic keeps its rows: one of its own tables may not lose some.
+
+    Raises:
+        TableRefused: The same of a table that all topics share.
+    """
+    refused = {}
+    for each in _shortened_tables(lake, logs, floors, policies):
+        if each.has_rows:
+            try:
+                table_features.refuse_removal(lake, each.table.name)
+            except TableRefused as error:
+                if not each.table.topic:
+                    raise
+                refused[each.table.topic] = str(error)
+    return refused
 
 
 def apply(plan: ExpiryPlan, lake: str, run_id: str, as_of_ms: int, executor: Executor | None) -> None:
@@ -280,7 +310,7 @@ def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
 
 
 def _shortened_tables(
-    lake: str, logs: Sequence[LogRow], floors: Mapping[str, int], policies: Policies
+    lake: str, logs: Iterable[LogRow], floors: Mapping[str, int], policies: Policies
 ) -> Iterable[ShortenedTable]:
     """Yield the tables with rows below the first kept offset of their log."""
     topics: dict[str, list[LogRow]] = {}
@@ -291,8 +321,7 @@ def _shortened_tables(
     for topic, some in sorted(topics.items()):
         for kind in (DECODED, UNDECODED, LATEST):
             table = topic_table(lake, kind, topic)
-            opened = table.open()
-            if opened is not None and is_supported(opened):  # otherwise a check says that it has to be written again
+            if table.open() is not None:
                 yield _shortened(table, {topic: some}, floors, policies)
 
 

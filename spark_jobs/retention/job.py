@@ -99,6 +99,7 @@ class RetentionJobPlan:
             self.unfinished.outline,
             tuple(DoubtedLog(row.log, row.topic_partition, why) for row, why in self.in_doubt),
             self.expiry.logs,
+            self.expiry.kept,
         )
 
 

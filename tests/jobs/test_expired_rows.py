@@ -11,11 +11,12 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, LatestConfig, PublishConfig, ReplaceConfig, RetentionConfig
+from spark_jobs.errors import TableRefused
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.retention import expired_rows
@@ -301,14 +302,6 @@ def test_segments_and_rows_leave_in_one_run(kept, capsys):
     assert kept.verified(capsys)[0] == 0
 
 
-def test_a_decoded_table_with_rows_that_another_engine_hid_is_left_alone(kept, monkeypatch):
-    monkeypatch.setattr(expired_rows, "is_supported", lambda table: False)
-    kept.rule(KEEP_20_S)
-    kept.retain()
-    assert kept.offsets("decoded/orders") == list(range(40))
-    assert kept.offsets("records") == list(range(20, 40))
-
-
 def test_what_somebody_withdrew_stays_withdrawn_beside_what_expires(kept, capsys):
     DeltaTable(str(kept.lake.path / "tables" / "records")).delete("topic = 'orders' AND offset IN (3, 4)")
     assert main.main(["withdraw", str(kept.lake.path), "--reason", "asked", "--apply"]) == 0
@@ -424,3 +417,29 @@ def test_rows_that_come_late_between_expired_ones_are_published_and_expire_by_th
         (5, 10, 5),
         (10, 15, 5),
     ]
+
+
+def test_before_anything_is_recorded_a_table_that_may_not_lose_rows_is_refused(kept, capsys):
+    kept.rule(KEEP_20_S)
+    tables = kept.lake.path / "tables"
+    DeltaTable(str(tables / "records")).alter.set_table_properties({"delta.appendOnly": "true"})
+    before = kept.files()
+    with pytest.raises(TableRefused, match="Table records: it is append-only"):
+        kept.retain()
+    assert kept.files() == before
+    DeltaTable(str(tables / "records")).alter.set_table_properties({"delta.appendOnly": "false"})
+    DeltaTable(str(tables / "decoded" / "orders")).alter.add_feature(
+        TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+    )
+    before = kept.files()
+    for _ in range(2):
+        [left] = kept.retain().plan.rows_kept
+        assert left.topic_partition == "orders-0"
+        assert "Table decoded/orders uses deletionVectors" in left.why
+        assert "Remove its directory" in left.why
+        assert kept.files() == before
+    shutil.rmtree(tables / "decoded" / "orders")
+    assert kept.retain().plan.rows_kept == ()
+    kept.follow()
+    assert kept.offsets("decoded/orders") == list(range(20, 40))
+    assert kept.verified(capsys)[0] == 0

@@ -5,8 +5,8 @@ rows. The table is based on runs with Spark 4.2, Delta 4.4.0 and deltalake 1.6.6
 (``tests/spark/test_table_features.py``):
 
     feature              deltalake  our jobs
-    appendOnly           appends    publish appends; replace and optimize are refused, and every job where it is set
-                                    on a state table
+    appendOnly           appends    publish appends; replace, optimize and the expiry of rows are refused, and every job
+                                    where it is set on a state table
     changeDataFeed       appends    work; readers derive the changes from the files added and removed
     checkConstraints     appends    refused while there is a constraint: a commit of files does not evaluate it
     generatedColumns     appends    refused while a column is generated: a commit of files does not compute it
@@ -116,6 +116,31 @@ def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = Fa
         )
 
 
+def refuse_removal(lake: str, name: str) -> None:
+    """Check a table before rows are removed from it, and before it is recorded that they are gone.
+
+    Args:
+        lake: The lake.
+        name: One of ``TABLES``, or kind and topic. A table of a topic is made from ``records``.
+
+    Raises:
+        TableRefused: It is append-only, or has an unsupported feature; the text says what to do.
+    """
+    table = latest_snapshot(lake, name)
+    if table is None:
+        return
+    if name in TABLES:
+        refuse_table(lake, name, table, rewrites=True)
+        return
+    unknown = _unknown_features(table)
+    if unknown or _is_append_only(table):
+        why = f"uses {_list(unknown)}, which Loglake does not support" if unknown else "is append-only"
+        raise TableRefused(
+            f"Table {name} {why}, so no row of it can expire. Remove its directory {table_uri(lake, name)}: the next "
+            "run writes it again."
+        )
+
+
 def is_supported(table: DeltaTable) -> bool:
     """Return whether only files say which rows a table has, and no deletion vector or other feature does."""
     return not _unknown_features(table)
@@ -161,10 +186,14 @@ def _unknown_features(table: DeltaTable) -> list[str]:
     return unknown
 
 
+def _is_append_only(table: DeltaTable) -> bool:
+    return _configuration(table).get("delta.appendOnly", "").lower() == "true"
+
+
 def _settings(name: str, table: DeltaTable, place: str, rewrites: bool) -> Iterator[tuple[str, str]]:
     """Yield table properties that our commits would violate, with the SQL that removes each."""
     configuration = _configuration(table)
-    if configuration.get("delta.appendOnly", "").lower() == "true" and (rewrites or name not in APPENDED_ONLY):
+    if _is_append_only(table) and (rewrites or name not in APPENDED_ONLY):
         yield (
             "it is append-only, and this job removes files",
             f"ALTER TABLE {place} UNSET TBLPROPERTIES ('delta.appendOnly')",
