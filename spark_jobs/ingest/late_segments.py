@@ -136,7 +136,7 @@ def plan_fill(
     own = next((copy.log for copy in copies if copy.is_own), None)
     whole = {(f.start, f.end) for f in filled if f.left is None}
     if own is not None and not cleaned and all((start, end) in whole for start, end, _ in holes):
-        harmed = [s for s in feeding if s.segment_id in damaged]
+        harmed = [s for s in feeding if s.segment_id in damaged and s.retired_ms is None]
         reader = HeaderReader(remembered)
         with suppress(LogError):  # what cannot be read is not whole
             spare = [each for s in harmed for each in _without_damage(lake, row, own, s, feeding, reader)]
@@ -274,8 +274,8 @@ def _without_damage(
     So does damage in whose place the source now has a good batch that the archive does not have.
     """
     file = next((each for each in source.segments if each.base_offset == segment.origin_base_offset), None)
-    if file is None and posixpath.dirname(segment.origin_file) != source.directory:
-        return []  # in another directory, or in remote storage that this run does not read
+    if file is None and (source.named_files or posixpath.dirname(segment.origin_file) != source.directory):
+        return []  # this run does not read it, or it is in another directory or in remote storage
     good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
     if file is not None and not _is_whole(source, file, segment, good, reader):
         return []

@@ -10,12 +10,15 @@ import pytest
 
 import logcore
 from logcore.cli.main import main
+from spark_jobs import launch
+from spark_jobs.contracts import RetentionConfig, TidyArchiveConfig
 from spark_jobs.lake.view.alarms import damage_of
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.policies.policies_file import parse_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.jobs.test_cut_back import feeding_bytes
-from tests.spark.cycle import Lake
+from tests.spark.cycle import AS_OF_MS, Lake
 
 Harm = Callable[[Path, Path], None]
 """Changes the first of two segments."""
@@ -213,6 +216,38 @@ def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: L
     assert damage_of(read_state(str(lake.path))) == ()
     assert lake.ledger("a") == [(0, 12, "present")]
     assert lake.published("a") == log.rows
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_damaged_segment_that_retention_retired_does_not_come_back_when_the_source_is_whole(
+    is_deleted: bool, source: LogDirectory, lake: Lake
+) -> None:
+    log = log_of_two(source)
+    whole = {path: path.read_bytes() for path in log.segments()}
+    DAMAGE_WITHOUT_LOSS["the next segment"](*log.segments())
+    lake.turn(source.path)
+    topic = "a: {cleanup.policy: delete, retention.ms: 1000, file.delete.delay.ms: 0}"
+    policies = parse_policies(f"topics: {{{topic}}}", "policies")
+    launch.run(RetentionConfig(str(lake.path), "retain", AS_OF_MS, policies, apply=True))
+    if is_deleted:
+        later = AS_OF_MS + 10**10
+        launch.run(TidyArchiveConfig(str(lake.path), "tidy", later, policies, apply=True, force=True))
+    before = sorted((row["segment_id"], row["retired_because"]) for row in lake.rows("segments"))
+    for path, content in whole.items():
+        path.write_bytes(content)
+    report = lake.turn(source.path)["ingest"]
+    assert report.findings == ()
+    assert sorted((row["segment_id"], row["retired_because"]) for row in lake.rows("segments")) == before
+
+
+def test_such_damage_stays_where_a_run_reads_another_segment_alone(
+    source: LogDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, lake = log_of_two(source), Lake(tmp_path / "lake")
+    DAMAGE_WITHOUT_LOSS["the next segment"](*log.segments())
+    assert said(capsys, "run", source.path, "--lake", lake.path)[0] == 2
+    assert said(capsys, "run", log.segments()[1], "--lake", lake.path)[0] == 2
+    assert [row["retired_because"] for row in lake.rows("segments")] == [None, None]
 
 
 def test_two_values_of_one_offset_are_damage_until_the_source_agrees_with_what_is_published(
