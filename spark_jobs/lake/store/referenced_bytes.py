@@ -150,9 +150,12 @@ def gone_names(directory: str, names: Collection[str]) -> list[str]:
 
 def way_back(directory: str) -> str:
     """How registered bytes come back into a directory: a command, in which COPY is where they are now."""
+    parent = os.path.dirname(directory)
     command = f"mv COPY {shell_word(directory)}"
     if os.path.lexists(directory):
         command = f"cp -p COPY/*.log {shell_word(directory)}/"
+    elif not os.path.lexists(parent):
+        command = f"mkdir -p {shell_word(parent)} && {command}"
     return (
         f"`{command}` puts them back, where COPY is the directory that has them now. Or take the log again into a new "
         "lake."

@@ -219,6 +219,22 @@ def test_registered_segments_that_are_gone_are_one_alarm_of_each_run_and_its_com
         assert main(command) == 0, "".join(capsys.readouterr())
 
 
+def test_the_command_for_registered_segments_works_where_the_log_directory_is_gone_too(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured
+) -> None:
+    first, _ = disks
+    lake, orders = tmp_path / "lake", first.partition("orders-0")
+    orders.append(10)
+    first.high_watermarks(orders_0=10)
+    assert main(["run", str(first.path), "--lake", str(lake), "--mode", "reference"]) == 0
+    first.path.rename(tmp_path / "kept")
+    capsys.readouterr()
+    assert main(["verify", str(lake)]) == 2
+    [back] = re.findall("`([^`]* COPY[^`]*)`", capsys.readouterr().out)
+    subprocess.run(back.replace("COPY", str(tmp_path / "kept" / "orders-0")), shell=True, check=True)
+    assert main(["verify", str(lake)]) == 0, capsys.readouterr().out
+
+
 @pytest.mark.parametrize("left", ["partition", "directory", "nothing"])
 def test_a_moved_source_of_mode_reference_is_put_back_by_mv_only_if_that_gives_the_registered_names(
     left: str, tmp_path: Path
