@@ -401,8 +401,8 @@ class ExpiredLog(LogOutline):
     start_offset: int
     end_offset: int
     records: int
-    retention_ms: int
-    """Age from which rows leave: ``records.retention.ms``."""
+    retention_ms: int | None
+    """Age from which rows leave: ``records.retention.ms``; None: an earlier run recorded that they leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +410,13 @@ class UnexpiredLog(LogOutline):
     """A log whose rows stay although they are too old."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OldRuns(Outline):
+    """Rows of the table ``runs`` that are removed."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +429,7 @@ class RetentionOutline(Outline):
     in_doubt: tuple[DoubtedLog, ...] = ()
     rows: tuple[ExpiredLog, ...] = ()
     rows_kept: tuple[UnexpiredLog, ...] = ()
+    old_runs: OldRuns | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from spark_jobs.outlines import (
     Mergeable,
     MergeOutline,
     NotCleaned,
+    OldRuns,
     Outline,
     Skipped,
     UnexpiredLog,
@@ -67,7 +68,11 @@ def _sentence(item: object, name: str, entry: str) -> str:
             return f"{name}: nothing is deleted, because its settings are in doubt: {item.why}"
         case ExpiredLog():
             rows = f"remove {_counted(item.records, 'row')} of offsets [{item.start_offset}, {item.end_offset})"
-            return f"{name}: {rows} from the tables: they are older than {duration(item.retention_ms)}"
+            why = "an earlier run recorded that" if item.retention_ms is None else "they are older than"
+            age = "" if item.retention_ms is None else f" {duration(item.retention_ms)}"
+            return f"{name}: {rows} from the tables: {why}{age}"
+        case OldRuns():
+            return f"remove {_counted(item.count, 'row')} of the table runs"
         case UnexpiredLog():
             return f"{name}: its rows do not expire: {item.why}"
         case DirtyLog():

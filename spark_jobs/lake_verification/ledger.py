@@ -426,7 +426,8 @@ def _rows(
     text = "published records of offsets [{start}, {end}) are not in the table."
     yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(sorted(missing)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", found.withdrawn)
+    to_do = f"Delete the rows again; if they expired: `{run_command(said.state.lake)} --maintain --apply`."
+    yield from said.findings("rows-differ-from-ledger", "records", text, to_do, found.withdrawn)
     names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
     text = f"offsets [{{start}}, {{end}}) were deleted on purpose or expired, as the {names} says."
     withdrawn = joined(expected.withdrawn)

@@ -108,26 +108,33 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
         TableRefused: Rows cannot be removed from a table: it is append-only, or has an unsupported feature.
     """
     runs = _old_runs(lake, policies.lake.runs_retention_ms, as_of_ms)
-    if all(policy.records_retention_ms is None for policy in policies.topics):
+    known = {
+        log: rows
+        for log, rows in withdrawals.read_withdrawals(lake, logs).items()
+        if any(row.cause == Cause.EXPIRED for row in rows)
+    }
+    if not known and all(policy.records_retention_ms is None for policy in policies.topics):
         return ExpiryPlan(runs=runs)  # the usual case: no table of rows is opened
     expected = TableVersions.of(lake, "offset_ledger")
-    limits = {
-        log: (row, policy.records_retention_ms)
-        for log, row in archive.read_logs(lake, logs).items()
-        if (policy := policies.for_log(row.topic, row.topic_id)) is not None and policy.records_retention_ms is not None
-    }
+    limits: dict[str, tuple[LogRow, int | None]] = {}
+    for log, row in archive.read_logs(lake, logs).items():
+        policy = policies.for_log(row.topic, row.topic_id)
+        limit_ms = None if policy is None else policy.records_retention_ms
+        if limit_ms is not None or log in known:  # what is recorded is completed, also if the policy is gone
+            limits[log] = row, limit_ms
     table = Table(lake, "records").open()
     if not limits or table is None:
         return ExpiryPlan(runs=runs)
     files = Table(lake, "records").files()
     ledger, frontiers = frontier.read_ledger(lake, list(limits)), frontier.read_frontiers(lake, list(limits))
-    known = withdrawals.read_withdrawals(lake, list(limits))
     expired, recorded, floors = [], [], {}
     for log, (row, limit_ms) in sorted(limits.items()):
         published = frontiers.get(log)
         ranges = ledger_ranges.with_published(lake, ledger.get(log, ()), published)
-        end = _first_kept(lake, files, row, published or 0, as_of_ms - limit_ms)
-        end = max(_recorded_end(known.get(log, ()), ranges), _whole_batches(lake, ranges, end))
+        end = _recorded_end(known.get(log, ()), ranges)
+        if limit_ms is not None:
+            oldest = _first_kept(lake, files, row, published or 0, as_of_ms - limit_ms)
+            end = max(end, _whole_batches(lake, ranges, oldest))
         if gone := _gone(lake, ranges, end):
             records = sum(each.records for each in gone)
             expired.append(ExpiredLog(log, row.topic_partition, gone[0].start_offset, end, records, limit_ms))
@@ -288,7 +295,7 @@ def _recorded_end(known: Sequence[Withdrawal], ranges: Sequence[LedgerRow]) -> i
 def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
     """Return the published offsets below ``end`` with rows, as ranges that end where rows were withdrawn before."""
     gone: list[Gone] = []
-    is_next = False
+    is_next, begin = False, None
     for row in ranges:
         high = min(row.end_offset, end)
         if row.start_offset >= high:
@@ -297,12 +304,14 @@ def _gone(lake: str, ranges: Sequence[LedgerRow], end: int) -> tuple[Gone, ...]:
             span = row.start_offset, high
             is_whole = high == row.end_offset
             records = row.records if is_whole else ledger_ranges.counts_between(lake, row, span)(*span).records
-            start = gone[-1].start_offset if is_next else row.start_offset
+            start = gone[-1].start_offset if is_next else row.start_offset if begin is None else begin
             records += gone.pop().records if is_next else 0
             gone.append(Gone(start, high, records))
-            is_next = True
+            is_next, begin = True, None
         elif row.withdrawn or row.state not in withdrawals.NEVER_ROWS:
-            is_next = False  # its rows may come late
+            is_next, begin = False, None  # its rows may come late
+        elif not is_next and begin is None:
+            begin = row.start_offset
     return tuple(each for each in gone if each.records)
 
 

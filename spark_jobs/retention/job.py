@@ -28,7 +28,7 @@ from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
 from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
-from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, RetentionOutline
+from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, OldRuns, RetentionOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
 from spark_jobs.retention import expired_rows
@@ -100,6 +100,7 @@ class RetentionJobPlan:
             tuple(DoubtedLog(row.log, row.topic_partition, why) for row, why in self.in_doubt),
             self.expiry.logs,
             self.expiry.kept,
+            OldRuns(len(self.expiry.runs)) if self.expiry.runs else None,
         )
 
 

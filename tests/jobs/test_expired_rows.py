@@ -219,9 +219,8 @@ def test_neither_replacement_nor_repair_nor_growth_brings_them_back(growing, cap
     assert growing.verified(capsys)[0] == 0
 
 
-@pytest.mark.parametrize("commits", range(5))
-def test_a_job_that_dies_between_its_commits_is_completed_by_the_next(kept, commits, monkeypatch, capsys):
-    kept.rule(KEEP_20_S)
+def dies_after(patched: pytest.MonkeyPatch, commits: int) -> None:
+    """The job dies before it commits once more than that."""
     left = [commits]
 
     def dying(function: Any) -> Any:
@@ -233,10 +232,16 @@ def test_a_job_that_dies_between_its_commits_is_completed_by_the_next(kept, comm
 
         return call
 
+    patched.setattr(withdrawals.commits, "append", dying(withdrawals.commits.append))
+    patched.setattr(withdrawals.frontier, "commit_ledger", dying(withdrawals.frontier.commit_ledger))
+    patched.setattr(expired_rows, "rewrite_files", dying(expired_rows.rewrite_files))
+
+
+@pytest.mark.parametrize("commits", range(5))
+def test_a_job_that_dies_between_its_commits_is_completed_by_the_next(kept, commits, monkeypatch, capsys):
+    kept.rule(KEEP_20_S)
     with monkeypatch.context() as patched:
-        patched.setattr(withdrawals.commits, "append", dying(withdrawals.commits.append))
-        patched.setattr(withdrawals.frontier, "commit_ledger", dying(withdrawals.frontier.commit_ledger))
-        patched.setattr(expired_rows, "rewrite_files", dying(expired_rows.rewrite_files))
+        dies_after(patched, commits)
         with pytest.raises(KeyboardInterrupt):
             kept.retain()
     kept.retain()
@@ -413,8 +418,7 @@ def test_rows_that_come_late_between_expired_ones_are_published_and_expire_by_th
     capsys.readouterr()
     assert main.main(["verify", str(lake.path)]) == 0
     assert sorted((row["start_offset"], row["end_offset"], row["records"]) for row in lake.rows("withdrawals")) == [
-        (0, 5, 5),
-        (5, 10, 5),
+        (0, 10, 10),
         (10, 15, 5),
     ]
 
@@ -442,4 +446,29 @@ def test_before_anything_is_recorded_a_table_that_may_not_lose_rows_is_refused(k
     assert kept.retain().plan.rows_kept == ()
     kept.follow()
     assert kept.offsets("decoded/orders") == list(range(20, 40))
+    assert kept.verified(capsys)[0] == 0
+
+
+@pytest.mark.parametrize("commits", range(5))
+def test_what_was_recorded_is_completed_also_if_the_policy_is_gone(kept, commits, monkeypatch, capsys):
+    kept.rule(KEEP_20_S)
+    with monkeypatch.context() as patched:
+        dies_after(patched, commits)
+        with pytest.raises(KeyboardInterrupt):
+            kept.retain()
+    was_recorded = bool(withdrawn(kept))
+    kept.rule(NONE)
+    kept.retain()
+    kept.follow()
+    assert kept.offsets("records") == list(range(20 if was_recorded else 0, 40))
+    code, said = kept.verified(capsys)
+    assert code == 0, said
+
+
+def test_a_log_has_one_row_of_what_expired_after_many_nights(kept, capsys):
+    kept.rule(KEEP_20_S)
+    for night in range(4):
+        kept.retain(as_of_ms=END_MS + SECOND * (1 + 3 * night))
+    assert kept.offsets("records") == list(range(29, 40))
+    assert [(row["start_offset"], row["end_offset"], row["records"]) for row in withdrawn(kept)] == [(0, 29, 29)]
     assert kept.verified(capsys)[0] == 0

@@ -213,11 +213,30 @@ def apply(
     moved = [log for log in logs if list(log.ledger) != synced[log.row.log]]
     if moved:
         raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
-    if rows:
-        commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
+    _record(lake, rows, run_id)
     ledger = [row for log in logs for row in _cut_log(lake, log)]
     frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
+
+
+def _record(lake: str, rows: Sequence[Withdrawal], run_id: str) -> None:
+    """Write rows. A range that expires right after another one of its log is joined to it: a log has one row then, and
+    not one a night.
+    """
+    expiring = sorted({row.log for row in rows if row.cause == Cause.EXPIRED})
+    before = read_withdrawals(lake, expiring) if expiring else {}
+    if not before:
+        if rows:
+            commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
+        return
+    made = [row for known in before.values() for row in known]
+    for row in rows:
+        earlier = [e for e in made if (e.log, e.cause, e.end_offset) == (row.log, Cause.EXPIRED, row.start_offset)]
+        for each in earlier[:1]:
+            made.remove(each)
+            row = replace(row, start_offset=each.start_offset, records=each.records + row.records)
+        made.append(row)
+    commits.replace(lake, "withdrawals", ("log", expiring), table_of(made, WITHDRAWALS), run_id)
 
 
 def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> list[LedgerRow]:
