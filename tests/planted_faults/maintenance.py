@@ -445,7 +445,7 @@ FAULTS = (
         "spark_jobs/retention/shortened_file.py",
         "    floor = task.floors.get(key, 0)\n",
         "    floor = max(task.floors.values())\n",
-        (EXPIRED, "-k", "mixed_file"),
+        (EXPIRED, "-k", "two_partitions"),
     ),
     Fault(
         "tables of topics are made again after rows expired",
