@@ -157,8 +157,8 @@ def retention_carried_out(
     """
     due = report.plan.logs
     kept = report.plan.rows_kept
-    looked_at = len(due) + len(report.plan.nothing_due)
-    if not looked_at and not kept:
+    looked_at = len(due) + len(report.plan.nothing_due) + len(kept)
+    if not looked_at:
         return RETENTION_CARRIED_OUT.unanswered(f"No segment of the lake {state.name} has a policy with retention.")
     failures = [_planned(state, log, f"rows do not expire: {log.why}") for log in kept]
     for log in due:
