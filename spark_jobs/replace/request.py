@@ -21,6 +21,7 @@ from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
+from spark_jobs.lake.published.withdrawals import NEVER_ROWS
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
@@ -32,17 +33,7 @@ RANGES_A_COMMIT = 200
 _SHOWN = 3
 """Ranges that a note lists at most."""
 
-WITHOUT_ROWS = frozenset(
-    {
-        OffsetState.CONTROL,
-        OffsetState.ABORTED,
-        OffsetState.EMPTY,
-        OffsetState.COMPACTED,
-        OffsetState.TRIMMED,
-        OffsetState.REMOTE,
-    }
-)
-REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
+REPLACEABLE = NEVER_ROWS | {OffsetState.PRESENT}
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
         if end:
             floors[log] = end
     rows = {log: limits[log][0] for log in floors}
-    refused = _refused(lake, rows.values(), floors, policies)
+    shortened = list(_shortened_tables(lake, rows.values(), floors, policies))
+    refused = _refused(lake, shortened)
     kept = [
         UnexpiredLog(log, row.topic_partition, refused[row.topic]) for log, row in rows.items() if row.topic in refused
     ]
@@ -150,7 +151,8 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
         del rows[unexpired.log]
     recorded = [each for each in recorded if each.row.log in rows]
     losing = {each.row.topic for each in recorded}
-    shortened = _shortened_tables(lake, rows.values(), floors, policies)
+    if kept:
+        shortened = list(_shortened_tables(lake, rows.values(), floors, policies))
     return ExpiryPlan(
         tuple(log for log in expired if log.log in rows),
         WithdrawalPlan(table.version(), tuple(recorded), expected),
@@ -162,14 +164,14 @@ def plan(lake: str, policies: Policies, logs: Sequence[str] | None, as_of_ms: in
     )
 
 
-def _refused(lake: str, logs: Iterable[LogRow], floors: Mapping[str, int], policies: Policies) -> dict[str, str]:
+def _refused(lake: str, shortened: Iterable[ShortenedTable]) -> dict[str, str]:
     """Return why a topic keeps its rows: one of its own tables may not lose some.
 
     Raises:
         TableRefused: The same of a table that all topics share.
     """
     refused = {}
-    for each in _shortened_tables(lake, logs, floors, policies):
+    for each in shortened:
         if each.has_rows:
             try:
                 table_features.refuse_removal(lake, each.table.name)
@@ -339,6 +341,7 @@ def _shortened(
 ) -> ShortenedTable:
     removed, tasks = [], []
     losing: dict[str, int] = {}
+    extra: str | None = None
     for file in table.files():
         topic = file.partition_values.get("topic", table.topic)
         logs = [log for log in topics.get(topic, ()) if _has_rows_below(table, file, log, floors[log.log])]
@@ -350,8 +353,8 @@ def _shortened(
             removed.append(file.path)
             continue
         keys = {(log.log_id, log.partition): floors[log.log] for log in logs}
-        values, extra = dict(file.partition_values), extra_columns(table.lake, table.name)
-        compression = policies.compression_of(topic)
+        values, compression = dict(file.partition_values), policies.compression_of(topic)
+        extra = extra_columns(table.lake, table.name) if extra is None else extra  # opens the table
         tasks.append(ShortenTask(table.lake, table.name, file.path, file.size, values, keys, extra, compression))
     return ShortenedTable(table, tuple(removed), tuple(tasks), losing)
 
