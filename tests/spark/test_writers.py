@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 class SparkWriter:
     """Has Spark's own writer do the work of ``write_records``."""
 
-    def __init__(self, lake: str, engine: str | None = None) -> None:
+    def __init__(self, lake: str, engine: str | None = None, job: str = "") -> None:
         self._lake = lake
 
     def run(

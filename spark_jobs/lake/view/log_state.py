@@ -10,6 +10,7 @@ from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
 from logcore.segments.filenames import is_internal_topic
+from logcore.storage.objects.addresses import is_object
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.referenced_bytes import is_gone
@@ -107,8 +108,10 @@ class LogState:
 
     @property
     def is_source_gone(self) -> bool:
-        """Whether its source is no longer where it was; this looks at the source."""
-        return is_gone(self.row.source)
+        """Whether its source is no longer where it was; an object store is not asked, it costs a listing a log."""
+        if any(placed.finding.rule == "log-gone" for placed in self.findings):
+            return True
+        return not is_object(self.row.source) and is_gone(self.row.source)
 
     def hanging(self, as_of_ms: int) -> OpenTransaction | None:
         """The oldest open transaction, if it is older than its coordinator allows and no rest of the log waits."""
