@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,26 @@ def made(*then: str, properties: str = "", columns: str = COLUMNS, rows: str = R
             spark.sql(statement.format(table))
 
     return make
+
+
+def begins_with_checkpoint(spark: Any, place: str) -> None:
+    """A table without the commits that its checkpoint sums up, as Delta's cleaning of old commits leaves it."""
+    made(
+        *["INSERT INTO {} VALUES (100, 'more', NULL)"] * 3,
+        properties="'delta.checkpointInterval' = '2'",
+    )(spark, place)
+    log = Path(place) / "_delta_log"
+    newest = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+    for version in range(newest):
+        (log / f"{version:020d}.json").unlink()
+    assert newest >= 2
+
+
+def overwritten(spark: Any, place: str) -> None:
+    """A table whose rows and columns were replaced."""
+    made()(spark, place)
+    rows = spark.sql("SELECT * FROM VALUES (0.5D, 1), (NULL, 2) AS rows(f, b)")
+    rows.write.format("delta").mode("overwrite").option("overwriteSchema", True).save(place)
 
 
 DELETE = "DELETE FROM {} WHERE a % 3 = 0"
@@ -79,6 +102,46 @@ READ: dict[str, Make] = {
     ),
     "a new column": made("ALTER TABLE {} ADD COLUMN f DOUBLE", "INSERT INTO {} VALUES (100, 'r', NULL, 0.5)"),
     "no rows": made("DELETE FROM {}"),
+    "other columns after an overwrite": overwritten,
+    "partitions that are null or need an escape": made(
+        "INSERT INTO {} VALUES (100, '/%20%f', DATE '1970-01-01', X'68656c6c6f')",
+        "INSERT INTO {} VALUES (101, NULL, NULL, NULL), (102, 'a=b', DATE '1969-12-31', X'F09F9888')",
+        columns="(a BIGINT, p STRING, q DATE, r BINARY)",
+        rows="SELECT id, 'ü' || id % 2, DATE '2024-02-29', X'78' FROM range(0, 4)",
+        clause="PARTITIONED BY (p, q, r)",
+    ),
+    "partitions by yes or no, number and time": made(
+        "INSERT INTO {} VALUES (100, false, -12.50, TIMESTAMP '1969-12-31 23:59:59.999999Z')",
+        columns="(a BIGINT, p BOOLEAN, q DECIMAL(10, 2), r TIMESTAMP)",
+        rows="SELECT id, id % 2 = 0, 200.00, TIMESTAMP '1970-01-01 12:30:00Z' FROM range(0, 4)",
+        clause="PARTITIONED BY (p, q, r)",
+    ),
+    "every plain type": made(
+        "INSERT INTO {} VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        columns=(
+            "(a BIGINT, i INT, s SMALLINT, t TINYINT, f FLOAT, d DOUBLE, b BOOLEAN, y BINARY, n DECIMAL(5, 3), "
+            "o DATE, z TIMESTAMP)"
+        ),
+        rows=(
+            "SELECT id, id, id, id, id / 4, id / 4, id % 2 = 0, CAST(CAST(id AS STRING) AS BINARY), 10 + id, "
+            "DATE_ADD(DATE '1970-01-01', CAST(id AS INT)), TIMESTAMP_MILLIS(id * 3600000) FROM range(0, 5)"
+        ),
+    ),
+    "no statistics": made(DELETE, properties="'delta.dataSkippingNumIndexedCols' = '0'"),
+    "statistics as columns of a checkpoint": made(
+        *["INSERT INTO {} VALUES (100, 'more', NULL)"] * 3,
+        properties=(
+            "'delta.checkpointInterval' = '2', 'delta.checkpoint.writeStatsAsStruct' = 'true', "
+            "'delta.checkpoint.writeStatsAsJson' = 'false'"
+        ),
+    ),
+    "a log that begins with a checkpoint": begins_with_checkpoint,
+    "files for Iceberg": made(
+        DELETE,
+        properties="'delta.enableIcebergCompatV1' = 'true', 'delta.columnMapping.mode' = 'name'",
+        columns="(a BIGINT, b STRING)",
+        rows="SELECT id, concat('v', id) FROM range(0, 20)",
+    ),
 }
 REFUSED: dict[str, tuple[Make, str]] = {
     "variants": (
@@ -109,7 +172,9 @@ def test_the_rows_are_those_that_spark_reads(
 ) -> None:
     READ[name](spark, str(tmp_path / "foreign"))
     expected = spark.read.format("delta").load(str(tmp_path / "foreign"))
-    wanted = sorted(json.dumps(plain(row.asDict(recursive=True)), sort_keys=True) for row in expected.collect())
+    moments = {field.name for field in expected.schema if field.dataType.typeName() == "timestamp"}
+    rows = [plain(row.asDict(recursive=True), moments) for row in expected.collect()]
+    wanted = sorted(json.dumps(row, sort_keys=True) for row in rows)
     assert main.main(["query", str(tmp_path), "select 1 as a from nothing"]) == 64
     capsys.readouterr()
     assert main.main(["query", str(tmp_path), 'select * from "foreign"', "--format", "jsonl"]) == 0
@@ -119,8 +184,17 @@ def test_the_rows_are_those_that_spark_reads(
     assert (len(wanted) == 0) is (name == "no rows")
 
 
-def plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in row.items()}
+def plain(row: dict[str, Any], moments: Collection[str]) -> dict[str, Any]:
+    """A row of Spark's as `query` writes it. `moments` are the columns with times that have a zone, here UTC."""
+    return {name: as_json(value, name in moments) for name, value in row.items()}
+
+
+def as_json(value: Any, is_moment: bool) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return str(value)
+    return f"{value.isoformat()}{'Z' * is_moment}" if isinstance(value, date) else value
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -79,7 +79,7 @@ class LakeView:
             if features - READER_FEATURES:
                 unread = ", ".join(sorted(features - READER_FEATURES))
                 raise ValueError(f"it uses {unread}, which Loglake does not read")
-            if features - {"timestampNtz"} or features_beyond_files(table):
+            if features - {"timestampNtz"} or features_beyond_files(table) or _has_decimal_partitions(table):
                 return DeltaRows(table), table.version()
             return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(self.uri)), table.version()
 
@@ -100,6 +100,12 @@ class LakeView:
                 raise error if isinstance(error, JobError) else ValueError(said(error).rstrip("."))
         except JobError as ours:
             return str(ours)
+
+
+def _has_decimal_partitions(table: DeltaTable) -> bool:
+    """Whether a column of partitions is a decimal: deltalake 1.6 makes `-12.-50` of -12.50 for Arrow's dataset."""
+    kinds = {field.name: str(field.type.to_json()) for field in table.schema().fields}
+    return any("decimal" in kinds[name] for name in table.metadata().partition_columns)
 
 
 def lake_views(lake: str) -> Iterator[LakeView]:
