@@ -53,8 +53,7 @@ def checks_of(places: CheckedPlaces) -> Iterator[InstallationCheck]:
     """Yield all checks. One that ends with an error is a failed check, and the others go on."""
     from logcore.cli.doctor import installation
 
-    yield from guarded("loglake", installation.version_checks)
-    yield from guarded("packages", installation.package_checks)
+    yield from guarded("loglake", lambda: [installation.version_check()])
     yield from guarded("kernels", lambda: [installation.engine_check()])
     yield from guarded("codecs", lambda: [installation.codec_check()])
     yield from guarded("tmpdir", lambda: [installation.temporary_folder_check()])
