@@ -23,9 +23,9 @@ from logcore.reading.shown_segments import columns_of
 from logcore.remote.aiven_layout import index_path
 from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import DirectoryKind, TopicPartition
-from logcore.storage.objects import object_file
+from logcore.storage import opened_source
 from logcore.storage.objects.object_reads import ObjectVersion
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import remote_objects
 from tests.bench.corpora import Segment, named, segment
 from tests.bench.objects import served
@@ -179,12 +179,12 @@ def _read(file: SegmentFile, made: Segment) -> float:
 def _counted() -> Iterator[list[int]]:
     """The bytes of each range of a `.log` that this process requests."""
     sizes: list[int] = []
-    real = object_file.read_range
+    real = opened_source.read_range
 
     def counted(url: str, start: int, end: int, version: ObjectVersion) -> Any:
         if url.endswith(".log"):
             sizes.append(end - start)
         return real(url, start, end, version)
 
-    with patch.object(object_file, "read_range", counted):
+    with patch.object(opened_source, "read_range", counted):
         yield sizes

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import handmade, remote_objects
 from tests.bench.objects import run, served
 from tests.bench.results import Line, Unit

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import remote_objects
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot

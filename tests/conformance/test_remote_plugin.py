@@ -17,8 +17,7 @@ from logcore.cli.main import main
 from logcore.remote import aiven_layout
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.opened_source import open_stored
-from logcore.storage.remote_tier.chunked_segment import read_index
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE, read_index
 from logcore.storage.source_reads import file_digest, read_file
 from tests import remote_objects
 from tests.conformance.conftest import Corpus

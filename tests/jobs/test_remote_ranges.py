@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig
 from spark_jobs.ingest import job as ingest

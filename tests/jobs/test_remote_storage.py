@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from logcore.cli.main import main
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.ingest import job as ingest

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from logcore.cli.main import main
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import remote_objects
 from tests.broker_directory import LogDirectory
 from tests.conformance.remote_lakes import with_private_key

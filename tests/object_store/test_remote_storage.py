@@ -11,7 +11,7 @@ import pytest
 from logcore.cli.main import main
 from logcore.logs.model.sources import SegmentFile
 from logcore.storage.objects.listing import whole_listing
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from logcore.storage.remote_tier.remote_listing import has_segments
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable

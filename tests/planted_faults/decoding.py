@@ -50,7 +50,7 @@ FAULTS = (
     ),
     Fault(
         "a property whose name no column can have becomes a column",
-        "logcore/values/json/schema.py",
+        "logcore/values/json/decoder.py",
         "            check_name(name, place.path)",
         "            pass",
         ("tests/unit/logcore/values/json/test_json_values.py", "-k", "refused_by_name"),

@@ -175,7 +175,7 @@ FAULTS = (
     ),
     Fault(
         "the last batch of a time is written into the time index",
-        "logcore/logs/writer/open_segment.py",
+        "logcore/logs/writer/writer.py",
         "if header.max_timestamp > self._greatest.timestamp:  # the first",
         "if header.max_timestamp >= self._greatest.timestamp:  # the first",
         ("tests/unit/logcore/logs/writer",),

@@ -281,7 +281,7 @@ FAULTS = (
     ),
     Fault(
         "a snapshot that is no segment's stays",
-        "logcore/logs/recovery/producer_states.py",
+        "logcore/logs/recovery/loading.py",
         "        for offset in strays:\n",
         "        for offset in strays[1:]:\n",
         RECOVERY,
@@ -330,14 +330,14 @@ FAULTS = (
     ),
     Fault(
         "a segment holds one byte more",
-        "logcore/logs/writer/open_segment.py",
+        "logcore/logs/writer/writer.py",
         "if len(self.content) > self._limits.segment_bytes - size:",
         "if len(self.content) > self._limits.segment_bytes - size + 1:",
         ("tests/unit/logcore/logs/writer",),
     ),
     Fault(
         "a time index is filled to its last entry",
-        "logcore/logs/writer/open_segment.py",
+        "logcore/logs/writer/writer.py",
         "        if len(self.time_entries) >= self.time_index_room - 1:\n            return",
         "        if len(self.time_entries) >= self.time_index_room:\n            return",
         ("tests/unit/logcore/logs/writer",),

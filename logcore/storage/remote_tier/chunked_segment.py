@@ -6,10 +6,18 @@ those that it touches. The chunk that was read last is kept: readers of headers 
 What is known of the chunks comes from the manifest, or from a chunk map that a lake has registered: then no manifest is
 read. Bytes that do not decrypt, or are not what is known, are `SourceUnreadable`: they are never returned in part. Only
 after such an error of a registered map the manifest is read, to say which of them is wrong.
+
+RSA private keys of encrypted segments, from files that the environment names.
+
+``LOGLAKE_REMOTE_KEYS`` is a list of ID=FILE with commas between. The ID is the one that the plugin has for its key
+(`encryption.key.pair.id`); FILE has the private key in PEM. Keys are never arguments, because arguments are seen in the
+list of processes.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -20,14 +28,40 @@ from typing import Protocol
 from logcore.errors import CorruptIndexError, LogError
 from logcore.remote import aiven_layout
 from logcore.remote.chunked.chunk_map import unpacked
-from logcore.remote.chunked.chunks import ChunkCipher, fill_from_chunk, index_contents
+from logcore.remote.chunked.chunks import ChunkCipher, PrivateKeys, fill_from_chunk, index_contents, read_private_key
 from logcore.remote.chunked.segment_manifest import MOST_MANIFEST_BYTES, SegmentChunk, SegmentManifest, parse_manifest
 from logcore.remote.stored_part import SegmentPart
 from logcore.storage.files import read_file
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion, part_threads, whole_object
-from logcore.storage.remote_tier.remote_keys import private_keys
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+
+KEYS_VARIABLE = "LOGLAKE_REMOTE_KEYS"
+_MOST_KEY_BYTES = 1 << 16
+
+
+def private_keys() -> PrivateKeys:
+    """Read the keys that the environment names.
+
+    Raises:
+        LogError: The variable is not a list of ID=FILE, or a file is no RSA private key.
+    """
+    return _private_keys(os.environ.get(KEYS_VARIABLE, ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _private_keys(given: str) -> PrivateKeys:
+    keys = {}
+    for each in filter(None, (part.strip() for part in given.split(","))):
+        key_id, equals, path = each.partition("=")
+        if not equals or not key_id or not path:
+            raise LogError(f"{KEYS_VARIABLE} is not a list of ID=FILE with commas between", advice="Correct it.")
+        try:
+            keys[key_id] = read_private_key(read_file(path, _MOST_KEY_BYTES))
+        except LogError as error:
+            message = f"{KEYS_VARIABLE} names {shown(path)} for the key {key_id!r}: {error.message}"
+            raise LogError(message, advice="Correct the file, or what the variable says.") from error
+    return PrivateKeys(keys)
 
 
 class StoredBytes(Protocol):

@@ -11,7 +11,7 @@ import zstandard
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import handmade, remote_objects
 from tests.tiered_log import Said, TieredLog, run
 

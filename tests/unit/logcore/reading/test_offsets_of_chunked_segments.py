@@ -20,7 +20,7 @@ from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage import source_bytes
 from logcore.storage.remote_tier import chunked_segment
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE
+from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from tests import handmade, remote_objects
 
 NAME = "orders-GW-1GPphSsCFtpdS005Bug/0/00000000000000000000-Zs2vpUXwT1WTbYAIMD4Ahg"

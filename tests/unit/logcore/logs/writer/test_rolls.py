@@ -2,8 +2,7 @@
 
 import pytest
 
-from logcore.logs.writer.open_segment import RollReason
-from logcore.logs.writer.writer import LogWriter, Roll
+from logcore.logs.writer.writer import LogWriter, Roll, RollReason
 from tests import handmade
 from tests.unit.logcore.logs.writer.written_batches import SIZE, T, batch, writer
 

@@ -23,8 +23,13 @@ from logcore.storage.headers import HeaderReader
 from logcore.storage.machine import processors
 from logcore.storage.opened_source import LocalFile, open_source, open_stored
 from logcore.storage.remote_tier import chunked_segment
-from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment, read_index
-from logcore.storage.remote_tier.remote_keys import KEYS_VARIABLE, private_keys
+from logcore.storage.remote_tier.chunked_segment import (
+    KEYS_VARIABLE,
+    ChunkedSegment,
+    is_chunked_segment,
+    private_keys,
+    read_index,
+)
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable
 from logcore.storage.source_reads import file_digest, read_range
