@@ -5,7 +5,7 @@ gets the same ``dagster.yaml`` that ``make ui`` uses, so that both share one ins
 ``dagster.yaml`` can name code that Dagster then runs, and the author of a lake may be unknown.
 
 Dagster needs some 15 ms for each event. So of many changed topic partitions only the first are reported at once. The
-sensor :mod:`pipelines.later_events` reports the others.
+sensor :mod:`pipelines.lake_definitions` reports the others.
 """
 
 from __future__ import annotations

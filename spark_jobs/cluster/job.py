@@ -12,12 +12,14 @@ that found nothing new the sources are not read.
 A broker removes old records of the metadata; a snapshot has only the state after them. So rows that ended before stay
 as they are, and rows that reach into the log begin where the table says. A tentative row becomes committed if the
 snapshot has the same state. Otherwise it stays tentative: its records are gone, so nobody can compare them.
+
+Rows of the groups in `__consumer_offsets`, with their offsets, members and lag.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +28,8 @@ import pyarrow as pa
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.internal_topics.consumer_groups import FoundGroup
+from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.read_options import Notes
 from logcore.segments.filenames import META_PROPERTIES_FILE
 from logcore.segments.side_files.checkpoints import parse_meta_properties
@@ -33,9 +37,9 @@ from logcore.storage.broker.broker_state import MAX_PROPERTIES
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import directory_of
 from logcore.storage.source_reads import read_file
+from logcore.topics.group_states import GroupStates
 from logcore.topics.internal_topics import InternalTopic
-from spark_jobs.cluster.group_rows import first_open, group_rows
-from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at
+from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at, standing, time_of
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, MetadataRows
 from spark_jobs.cluster.new_commits import LogStart, NewCommits
 from spark_jobs.cluster.read_tasks import COMMITS, ReadLog, ReadTask, Subject, read_log
@@ -55,6 +59,103 @@ from spark_jobs.machine import engine
 from spark_jobs.outlines import ClusterFinding, ClusterOutline, SourceDirectory
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks.executor import Executor, run_tasks
+
+GroupRows = dict[str, list[Row]]
+"""Rows by table."""
+
+
+def group_rows(
+    cluster: ClusterLogs,
+    states: Iterable[tuple[SourceLog, GroupStates]],
+    open_transactions: Mapping[tuple[str, int], int | None],
+    notes: Notes,
+) -> GroupRows:
+    """Make the rows of all groups of a cluster.
+
+    Args:
+        cluster: The cluster.
+        states: Its logs of `__consumer_offsets`, and what they say.
+        open_transactions: First offset of the oldest open transaction by topic partition, for the logs in the lake;
+            None: there is none.
+        notes: Gets the findings.
+    """
+    rows: GroupRows = {"cluster_groups": [], "cluster_group_members": [], "cluster_group_offsets": []}
+    names = {log.topic_id: log.topic_partition.topic for log in cluster.logs if log.topic_id is not None}
+    groups = (FoundGroup(log, group) for log, of_log in states for group in of_log.groups(names))
+    ends = LogEnds(cluster.logs)
+    for group in groups:
+        place = cluster.place(group.log) | {"group": group.state.group, "standing": standing(group.log)}
+        state = group.state
+        rows["cluster_groups"].append(
+            place
+            | {
+                "type": state.kind,
+                "state": state.state,
+                "epoch": state.epoch,
+                "protocol_type": state.protocol_type,
+                "assignor": state.assignor,
+                "members": len(state.members),
+            }
+        )
+        rows["cluster_group_members"] += [
+            place
+            | {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "assignment": [
+                    f"{topic}-{number}" for topic, numbers in sorted(member.assignment.items()) for number in numbers
+                ],
+            }
+            for member in state.members
+        ]
+        rows["cluster_group_offsets"] += _offsets(group, place, ends, open_transactions, notes)
+    return rows
+
+
+def _offsets(
+    group: FoundGroup,
+    place: Row,
+    ends: LogEnds,
+    open_transactions: Mapping[tuple[str, int], int | None],
+    notes: Notes,
+) -> Iterator[Row]:
+    for (topic, partition), commit in sorted(group.state.offsets.items()):
+        beyond = ends.commit_beyond(group.state.group, topic, partition, commit.offset)
+        if beyond is not None:
+            notes.say(beyond)
+        end, stable = ends.high_watermark(topic, partition), None
+        if end is not None and (topic, partition) in open_transactions:
+            stable = min(end, _or_end(open_transactions[topic, partition], end))
+        yield place | {
+            "topic": topic,
+            "partition": partition,
+            "committed_offset": commit.offset,
+            "leader_epoch": commit.leader_epoch,
+            "metadata": commit.metadata,
+            "commit_time": time_of(commit.commit_time_ms),
+            "record_offset": commit.record_offset,
+            "high_watermark": end,
+            "last_stable_offset": stable,
+            "lag": None if end is None else end - commit.offset,
+            "lag_read_committed": None if stable is None else stable - commit.offset,
+        }
+
+
+def _or_end(offset: int | None, end: int) -> int:
+    return end if offset is None else offset
+
+
+def first_open(rows: Sequence[Mapping[str, object]]) -> dict[tuple[str, int], int]:
+    """Return the first offset of the oldest open transaction by topic partition, from rows of `transactions`."""
+    oldest: dict[tuple[str, int], int] = {}
+    for row in rows:
+        place = str(row["topic"]), int(str(row["partition"]))
+        offset = int(str(row["first_offset"]))
+        oldest[place] = min(offset, oldest.get(place, offset))
+    return oldest
+
 
 __all__ = ["apply", "plan"]
 

@@ -1,7 +1,14 @@
-"""Where schemas of a registry come from: the rows of its topic in the lake, or its address (standard library)."""
+"""Where schemas of a registry come from: the rows of its topic in the lake, or its address (standard library).
+
+Credentials of a schema registry, from an environment variable or a file. A policy names the place, not the secret.
+
+The text is ``USER:PASSWORD`` for HTTP basic authentication, or ``Bearer TOKEN``. Only the driver reads it, to plan.
+It is in no task, no configuration of a job, no error and no log.
+"""
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -10,19 +17,77 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from logcore.values.limits import LARGEST_SCHEMA, MOST_COLUMNS
 from logcore.values.registry.schemas import RegisteredSchema, Schemas, SchemaVersion, context_of, qualified
 from logcore.values.registry.schemas_topic import TopicState, fold_schemas_topic, registered_schema
 from logcore.values.wire.prefix import SchemaId
-from spark_jobs.decode.registry_credentials import RegistryCredentials
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.policies.policy_values import VARIABLE_PREFIX, is_address
 from spark_jobs.row_files.published_rows import Span, published_rows
+
+_BEARER = "Bearer "
+_LARGEST = 64 << 10
+"""Bytes of a file with credentials; tokens of the usual kinds have a few kilobytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryCredentials:
+    """What a request to a registry is authorized with. Its text form has no secret."""
+
+    place: str
+    """Where they come from: ``env:NAME``, or a path."""
+    authorization: str = field(repr=False)
+    """Value of the header ``Authorization`` (RFC 7617, RFC 6750)."""
+
+    @classmethod
+    def of(cls, place: str) -> RegistryCredentials:
+        """Read credentials.
+
+        Args:
+            place: ``env:`` and the name of a variable, or the path of a file.
+
+        Raises:
+            UsageError: The variable is not set, the file can't be read, or the text is of neither form.
+        """
+        text = _text(place).strip("\r\n")
+        if text.startswith(_BEARER):
+            token = text.removeprefix(_BEARER).strip()
+            if token and token.isascii() and token.isprintable() and " " not in token:
+                return cls(place, _BEARER + token)
+        elif ":" in text and text.isprintable():
+            return cls(place, "Basic " + base64.b64encode(text.encode()).decode())
+        raise UsageError(
+            f"The credentials of the schema registry in {place} have neither the form USER:PASSWORD nor Bearer TOKEN, "
+            "in one line."
+        )
+
+
+def _text(place: str) -> str:
+    if place.startswith(VARIABLE_PREFIX):
+        variable = place.removeprefix(VARIABLE_PREFIX)
+        text = os.environ.get(variable)
+        if not text:
+            raise UsageError(f"The variable {variable} is not set. Put the credentials of the schema registry there.")
+        return text
+    try:
+        with open(place, "rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise UsageError(f"The file {place} has more than {_LARGEST} bytes: these are no credentials.")
+        return content.decode()
+    except OSError as error:
+        raise UsageError(
+            f"The credentials of the schema registry {place} can't be read: {error.strerror}. Put USER:PASSWORD there."
+        ) from error
+    except UnicodeDecodeError:
+        raise UsageError(f"The credentials of the schema registry in {place} are not UTF-8 text.") from None
+
 
 _COLUMNS = ("log_id", "partition", "offset", "key", "value")
 

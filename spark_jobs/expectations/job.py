@@ -7,33 +7,56 @@
     show      a page under `<lake>/data_docs`                                       (driver)
 
 Neither the number of rows nor their order is taken from a file's statistics: rows are read.
+
+Counts the rows of ``records`` of one log in the table's files.
+
+Runs in a worker, one call per log. Rows are read. Statistics only select the files and row groups that can have rows of
+the range. Memory is a row group, and a bitmap where offsets do not rise from row to row.
+
+Pages with the results of expectations: one page for each of the newest runs, and an index of these.
+
+A page needs no script and no other host. It has counts and coordinates, never keys or values of records, so it can be
+shown to anyone. The same results give the same page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+import html
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.errors import UsageError
-from spark_jobs.expectations.data_docs import write_pages
-from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.expectations.range_checks import (
     BY_COUNTS,
     BY_SPARK,
     CHECKS,
     COMPLETENESS,
+    CRITICAL,
     DECODED_CHECKS,
     ROW_COUNT,
+    SUITE,
     Evaluation,
     FrameRow,
     evaluate,
 )
-from spark_jobs.lake.delta.files.live_files import newest_files
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, opened
+from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -41,12 +64,289 @@ from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
-from spark_jobs.lake.store import storage
-from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline
+from spark_jobs.lake.store import deletion, storage
+from spark_jobs.lake.store.written_file import is_own_file
+from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline, Scalar
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
+
+
+INDEX, VALIDATIONS = "index.html", "validations"
+KEPT_PAGES = 500
+"""Pages of the newest runs. A watch writes a page each round; all of them are listed for each new index."""
+TITLE = "Expectations on published records"
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #d5d9de; --head: #eef1f4; --bad: #b3261e; --good: #146c2e; }
+@media (prefers-color-scheme: dark) { :root { --line: #444a52; --head: #262b31; --bad: #ff8a80; --good: #7bd88f; } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 1.6em; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; } th { background: var(--head); }
+td, th { border: 1px solid var(--line); padding: .25em .6em; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.failed { color: var(--bad); font-weight: 600; } .met { color: var(--good); }
+"""
+
+_IN_LOG = frozenset({"topic", "log_id", "partition"})
+"""Columns of a range that its log already has."""
+_OTHER_TESTS = {
+    "one_frame_row_per_range": ("-", "Every range to check was counted."),
+    "every_check_was_made": ("-", "Every expectation was evaluated on every range."),
+}
+
+
+def write_pages(
+    directory: str,
+    run_id: str,
+    as_of_ms: int,
+    outcomes: Sequence[ExpectationResult],
+    frame: Sequence[FrameRow],
+    checked_by: str,
+) -> str:
+    """Write the page of a run next to those of earlier runs, and the index of the newest :data:`KEPT_PAGES`.
+
+    Older pages are deleted when the index no longer leads to them. The page of this run stays, also if its clock
+    shows an earlier time than theirs.
+
+    Returns:
+        The path of the page.
+    """
+    moment = datetime.datetime.fromtimestamp(as_of_ms / 1000, datetime.UTC)
+    folders = (VALIDATIONS, SUITE, urllib.parse.quote(run_id, safe=""), f"{moment:%Y%m%dT%H%M%S.%fZ}")
+    path = storage.join(directory, *folders, "ranges.html")
+    storage.put(path, run_page(run_id, moment.isoformat(timespec="seconds"), outcomes, frame, checked_by).encode())
+    placed = {
+        storage.relative(file.path, directory): file.placed_ms
+        for file in deletion.own_files_below(storage.join(directory, VALIDATIONS))
+        if file.path.endswith(".html")
+    }
+    own = storage.relative(path, directory)
+    earlier = _newest_first(page for page in placed if page.count("/") == len(folders) and page != own)
+    kept, dropped = earlier[: KEPT_PAGES - 1], earlier[KEPT_PAGES - 1 :]
+    storage.put(storage.join(directory, INDEX), index_page([own, *kept]).encode())
+    if dropped:
+        before_ms = max(placed[page] for page in dropped) + 1
+        deletion.delete_all_below(directory, dropped, placed_before_ms=before_ms)
+    return path
+
+
+def run_page(
+    run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow], checked_by: str
+) -> str:
+    """The page of one run; ``checked_by`` is what checked the rows."""
+    failed = [outcome for outcome in outcomes if not outcome.success]
+    critical = sum(outcome.severity == CRITICAL for outcome in failed)
+    verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
+    tests = {check.name: (check.test, check.says) for check in (*CHECKS, *DECODED_CHECKS)} | _OTHER_TESTS
+    places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
+    expectations = []
+    for outcome in outcomes:
+        test, says = tests.get(outcome.name, ("-", "An expectation of a suite that a policy names."))
+        at = ", ".join(str(places.get(log, log)) for log in outcome.failing)
+        cells = [_cell(text) for text in (outcome.name, says, test, outcome.severity, outcome.observed)]
+        expectations.append([*cells, _result(outcome), _cell(at)])
+    columns = [column for column in (frame[0] if frame else ()) if column not in _IN_LOG]
+    body = (
+        f'<p><a href="{"../" * 4}{INDEX}">All runs</a></p>\n<h1>{TITLE}</h1>\n'
+        f"<p>Run <b>{html.escape(run_id)}</b>, as of {html.escape(as_of)}. "
+        f'<span class="{"failed" if critical else "met"}">{verdict}</span> '
+        f"Rows were checked by {html.escape(checked_by)}.</p>\n<h2>Expectations</h2>\n"
+        + _table(("expectation", "meaning", "test", "severity", "observed", "result", "not met by"), expectations)
+        + "<h2>Ranges</h2>\n"
+        + _table(columns, [[_cell(row.get(column)) for column in columns] for row in frame])
+    )
+    return _page(f"{TITLE}: {run_id}", body)
+
+
+def index_page(pages: Iterable[str]) -> str:
+    """The list of runs, the latest first.
+
+    Args:
+        pages: Paths as ``validations/<suite>/<run>/<time>/<name>.html``.
+    """
+    rows = []
+    for page in _newest_first(pages):
+        _, suite, run, moment, *_ = page.split("/")
+        link = f'<a href="{html.escape(urllib.parse.quote(page))}">{html.escape(urllib.parse.unquote(run))}</a>'
+        rows.append([f"<td>{link}</td>", _cell(moment), _cell(suite)])
+    return _page(TITLE, f"<h1>{TITLE}</h1>\n" + _table(("run", "as of", "suite"), rows))
+
+
+def _newest_first(pages: Iterable[str]) -> list[str]:
+    return sorted(pages, key=lambda page: (page.split("/")[3], page), reverse=True)
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
+    lines = "".join(f"<tr>{''.join(row)}</tr>\n" for row in rows)
+    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n'
+
+
+def _cell(value: Scalar) -> str:
+    if isinstance(value, int):
+        return f'<td class="number">{value}</td>'
+    return f"<td>{'' if value is None else html.escape(str(value))}</td>"
+
+
+def _result(outcome: ExpectationResult) -> str:
+    return '<td class="met">met</td>' if outcome.success else '<td class="failed">not met</td>'
+
+
+COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
+CHUNK_ROWS = 65_536
+WINDOW_OFFSETS = 1 << 26
+"""Offsets per pass of a count of distinct offsets, where they are not sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """A range of a log, and the files that may have rows of it, by their lowest offset."""
+
+    log_id: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    files: tuple[str, ...]
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return Reads(f"{self.log_id}/{self.partition}", None, self.start_offset, self.end_offset)
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """Counts of a range; the offsets are None where it has no row."""
+
+    rows: int = 0
+    distinct_offsets: int = 0
+    min_offset: int | None = None
+    max_offset: int | None = None
+    non_rising_offsets: int = 0
+    """Rows whose offset is not above that of the row before it in the same file."""
+    unexpected_null_timestamps: int = 0
+    """Rows without a timestamp whose milliseconds are a valid one."""
+
+
+class ByPlace:
+    """Files of ``records`` by topic and partition."""
+
+    def __init__(self, files: Iterable[LiveFile]) -> None:
+        self._files: dict[tuple[str | None, int | None], list[LiveFile]] = {}
+        for file in files:
+            self._files.setdefault((file.partition_values.get("topic"), file.partition), []).append(file)
+
+    def of(self, topic: str, partition: int, log_id: str, start: int, end: int) -> tuple[LiveFile, ...]:
+        """Files that may have rows of a range of a log, by their lowest offset."""
+        chosen = [
+            file
+            for known in (partition, None)
+            for file in self._files.get((topic, known), ())
+            if file.may_hold("partition", partition)
+            and file.may_hold("log_id", log_id)
+            and file.may_reach("offset", start)
+            and file.least.get("offset", start) < end
+        ]
+        return tuple(sorted(chosen, key=lambda file: (file.least.get("offset", -1), file.path)))
+
+
+def count_rows(task: CountTask) -> RowCounts:
+    """Count the rows of a range."""
+    counts = RowCounts()
+    rises = True
+    highest = -1
+    for path in task.files:
+        before = -1
+        for chunk in _chunks(path, task, COLUMNS):
+            offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
+            counts.rows += len(offsets)
+            falls = int((np.diff(offsets, prepend=before) <= 0).sum())
+            # Only our files must have this order: other engines may use any layout.
+            counts.non_rising_offsets += falls if is_own_file(path) else 0
+            rises &= not falls and int(offsets[0]) > highest
+            before = int(offsets[-1])
+            low, high = int(offsets.min()), int(offsets.max())
+            counts.min_offset = low if counts.min_offset is None else min(counts.min_offset, low)
+            counts.max_offset = highest = max(highest, high)
+            counts.unexpected_null_timestamps += _lost_timestamps(chunk)
+    counts.distinct_offsets = counts.rows if rises else _distinct(task, counts)
+    return counts
+
+
+def _lost_timestamps(chunk: pa.RecordBatch) -> int:
+    milliseconds = chunk.column("timestamp_ms")
+    is_late_enough = pc.greater_equal(milliseconds, pa.scalar(MIN_TIMESTAMP_MS))
+    fits = pc.and_(is_late_enough, pc.less_equal(milliseconds, pa.scalar(MAX_TIMESTAMP_MS)))
+    could_be = pc.and_(fits, pc.not_equal(milliseconds, pa.scalar(NO_TIMESTAMP)))
+    return pc.sum(pc.and_(pc.is_null(chunk.column("timestamp")), could_be)).as_py() or 0  # type: ignore[type-var]
+
+
+def _distinct(task: CountTask, counts: RowCounts) -> int:
+    """Number of distinct offsets, counted window by window."""
+    if counts.min_offset is None or counts.max_offset is None:
+        return 0
+    total = 0
+    for low in range(counts.min_offset, counts.max_offset + 1, WINDOW_OFFSETS):
+        high = min(low + WINDOW_OFFSETS, counts.max_offset + 1)
+        seen = np.zeros(high - low, dtype=bool)
+        window = CountTask(task.log_id, task.partition, low, high, task.files)
+        for path in task.files:
+            for chunk in _chunks(path, window, ("partition", "log_id", "offset")):
+                seen[chunk.column("offset").to_numpy(zero_copy_only=False) - low] = True
+        total += int(seen.sum())
+    return total
+
+
+def _chunks(path: str, task: CountTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Read the rows of the range in file order, never an empty chunk.
+
+    A lost file has none: other checks report it.
+    """
+    name = path.rpartition("/")[2]
+    with suppress(FileUnreadable), opened(path, name, read_dictionary=["log_id"]) as file:
+        for i in range(file.num_row_groups):
+            if not _may_matter(file.metadata.row_group(i), task):
+                continue
+            for chunk in batches_of(file, path, name, CHUNK_ROWS, row_groups=[i], columns=list(columns)):
+                chosen = _chosen(chunk, task)
+                if chosen.any():
+                    yield chunk if chosen.all() else chunk.filter(pa.array(chosen))
+
+
+def _may_matter(group: pq.RowGroupMetaData, task: CountTask) -> bool:
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
+            return bool(column.statistics.max >= task.start_offset and column.statistics.min < task.end_offset)  # type: ignore[operator]
+    return True
+
+
+def _chosen(chunk: pa.RecordBatch, task: CountTask) -> npt.NDArray[np.bool_]:
+    named = chunk.column("log_id")
+    names = named.dictionary.to_pylist()  # type: ignore[attr-defined]
+    same = np.array([*(name == task.log_id for name in names), False])  # the last: rows without a name
+    offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
+    partitions = chunk.column("partition").to_numpy(zero_copy_only=False)
+    chosen: npt.NDArray[np.bool_] = (
+        same[named.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
+        & (partitions == task.partition)
+        & (offsets >= task.start_offset)
+        & (offsets < task.end_offset)
+    )
+    return chosen
+
 
 DOCS = "data_docs"
 OWN = frozenset((*(check.name for check in (*CHECKS, *DECODED_CHECKS)), ROW_COUNT, COMPLETENESS))

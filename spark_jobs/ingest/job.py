@@ -9,15 +9,31 @@ A file is visible in the archive only under its final name, and its segment only
 nothing of a log is committed after a segment that could not be copied, and the next run continues there. Cut tails and
 offsets found later are committed together with the retirement of the segments that they replace. Findings are committed
 first, because no later run detects the same changes again.
+
+Small reads of sources on object stores, kept in the operator's home for the next plan.
+
+``<home>/source_reads/<lake>.arrow`` is a cache: a plan looks at the checkpoint files and at one batch header of each
+log, and an object with the same ETag has the same bytes. So a plan that finds nothing new reads no object. The next
+plan writes the file again if it is lost or damaged. Only this user can read the folder.
+
+What one round of a large load takes in: a part of a plan that is large enough for good speed, and not larger.
+
+A round is ingested, validated and published before the next one begins. What kills a run, or exceeds a limit of the
+machine, so costs one round. A log may be taken in several rounds, segment by segment from its end, as if it had grown
+between them. The tables at the end are the same.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Range
@@ -30,7 +46,7 @@ from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker.broker_state import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
-from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedReads
+from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
@@ -38,24 +54,150 @@ from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, source
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, refused_copy, vanished_logs
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
-from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
-from spark_jobs.lake.setup.remembered_sources import keep_reads, recall_reads
-from spark_jobs.lake.store import local_copies
+from spark_jobs.lake.setup.lake_names import key_of
+from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.intake_results import IntakeExecutor
-from spark_jobs.tasks.segment_copy import CopyResult, copy_segment, nothing_readable
+from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
 from spark_jobs.tasks.segment_slices import Swap
+from spark_jobs.tasks.task_groups import SHARED_BYTES, SHARED_TASKS, shared
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a round leaves to the next ones."""
+
+    copies: int = 0
+    nbytes: int = 0
+    topic_partitions: tuple[str, ...] = ()
+    """Of which there is something left."""
+
+
+NOTHING_LEFT = Left()
+
+
+@dataclass(slots=True)
+class _Room:
+    """What still fits into a round. Small copies share a task, as they do when they run."""
+
+    nbytes: float
+    tasks: float
+    _shared_bytes: int = 0
+    _shared_copies: int = 0
+    _is_new: bool = True
+    _is_full: bool = False
+
+    def take(self, *copies: CopyTask) -> bool:
+        """Take these copies together, if they fit.
+
+        What comes first in a round always fits. After something that did not fit nothing fits.
+        """
+        nbytes = sum(task.bytes_to_read for task in copies)
+        joins = nbytes <= self._shared_bytes and len(copies) <= self._shared_copies
+        started = 0 if joins else len(shared(len(copies), [task.bytes_to_read for task in copies]))
+        self._is_full |= not self._is_new and (nbytes > self.nbytes or started > self.tasks)
+        if self._is_full:
+            return False
+        self._is_new = False
+        self.nbytes -= nbytes
+        self.tasks -= started
+        if started:
+            self._shared_bytes, self._shared_copies = SHARED_BYTES, SHARED_TASKS
+        self._shared_bytes -= nbytes
+        self._shared_copies -= len(copies)
+        return True
+
+
+def first_round(
+    plans: Sequence[IngestLogPlan], max_bytes: int | None, max_tasks: int | None
+) -> tuple[list[IngestLogPlan], Left]:
+    """Return the plans of the first round and what it leaves.
+
+    Logs are taken in their order. Segments of a log that are swapped are taken together. Plans without copies are all
+    taken. Copies for offsets that were left in the remote tier come last: those that fail must not hinder growth.
+
+    Args:
+        plans: By log.
+        max_bytes: Bytes that a round reads; None: no limit. At least one copy is taken.
+        max_tasks: Tasks that a round starts; small copies share one. None: no limit.
+    """
+    room = _Room(math.inf if max_bytes is None else max_bytes, math.inf if max_tasks is None else max_tasks)
+    taken: list[IngestLogPlan] = []
+    left: list[CopyTask] = []
+    unfinished: list[str] = []
+    begun: list[tuple[IngestLogPlan, list[CopyTask], bool, list[CopyTask]]] = []
+    for plan in plans:
+        swapped = [part.task for swap in plan.swaps for part in swap.parts]
+        fits = not swapped or room.take(*swapped)
+        kept = list(itertools.takewhile(room.take, plan.tasks)) if fits else []
+        begun.append((plan, swapped, fits, kept))
+    for plan, swapped, fits, kept in begun:
+        remote = list(itertools.takewhile(room.take, plan.remote)) if fits else []
+        rest = (*plan.remote[len(remote) :], *plan.tasks[len(kept) :])
+        if not fits:
+            left += swapped
+        left += rest
+        if fits and not rest:
+            taken.append(plan)
+            continue
+        unfinished.append(plan.observed.topic_partition)
+        if kept or remote or (fits and swapped):
+            # The high watermark is above the end of this round: that is no loss while more follows.
+            taken.append(replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True))
+    return taken, Left(len(left), sum(task.bytes_to_read for task in left), tuple(unfinished))
+
+
+FOLDER = "source_reads"
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("url", pa.string()),
+    pa.field("etag", pa.string()),
+    pa.field("start", pa.int64()),
+    pa.field("end", pa.int64()),
+    pa.field("content", pa.binary()),
+]
+_SCHEMA = pa.schema(_FIELDS)
+
+
+def recall_reads(lake: str) -> RememberedReads:
+    """Return what earlier plans of this lake read; nothing if the file is missing or damaged."""
+    try:
+        content = storage.read(_file(lake))
+        with pa.ipc.open_stream(content) as stream:
+            if stream.schema != _SCHEMA:
+                return RememberedReads()
+            rows = stream.read_all().to_pylist()
+    except (OSError, pa.ArrowException, ValueError):
+        return RememberedReads()
+    return RememberedReads.of(RememberedRead(**row) for row in rows)
+
+
+def keep_reads(lake: str, reads: RememberedReads) -> None:
+    """Keep the reads that a plan used, if some of them are new. A home that cannot be written keeps none."""
+    if not reads.is_changed:
+        return
+    rows = [{name: getattr(read, name) for name in _SCHEMA.names} for read in reads]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
+        storage.put(_file(lake), sink.getvalue().to_pybytes())
+
+
+def _file(lake: str) -> str:
+    return os.path.join(registry.home(), FOLDER, f"{key_of(lake)}.arrow")
 
 
 @dataclass(frozen=True, slots=True)

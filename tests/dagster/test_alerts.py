@@ -13,8 +13,7 @@ import dagster as dg
 import pytest
 
 from pipelines.alerts import sensor as module
-from pipelines.alerts.sensor import KEPT_MS, alerts, post_alerts
-from pipelines.alerts.webhook import NotDelivered, post
+from pipelines.alerts.sensor import KEPT_MS, NotDelivered, alerts, post, post_alerts
 from pipelines.catalog.names import LAKE_TAG
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember

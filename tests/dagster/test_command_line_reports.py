@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines import later_events
+from pipelines import lake_definitions
 from pipelines.command import dagster_history
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
@@ -99,7 +99,7 @@ def test_of_many_topic_partitions_the_first_are_reported_at_once_and_all_others_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dagster_history, "MOST_KEYS", 2)
-    monkeypatch.setattr(later_events, "MOST_EVENTS", 4)
+    monkeypatch.setattr(lake_definitions, "MOST_EVENTS", 4)
     world.ends = {f"orders-{number}": 2 for number in range(5)}
 
     runner.run(INTAKE_JOB, shop, RunRequest((str(source),)), NO_POLICIES)

@@ -11,7 +11,7 @@ import pytest
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.run.run_request import RunRequest
-from spark_jobs.ingest import round_limit
+from spark_jobs.ingest import job
 from spark_jobs.lake.setup.registry import register
 from spark_jobs.lake.view.registered_lakes import read_registered
 from tests.broker_directory import LogDirectory
@@ -27,7 +27,7 @@ ASSETS = ("archived_segments", "validated_segments", "records")
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogDirectory:
     """Two logs of two segments with ten records each; a segment is a task."""
-    monkeypatch.setattr(round_limit, "SHARED_BYTES", 0)
+    monkeypatch.setattr(job, "SHARED_BYTES", 0)
     made = LogDirectory(tmp_path / "kafka-logs")
     for name in ("orders-0", "orders-1"):
         log = made.partition(name)

@@ -6,9 +6,9 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import ValidateConfig
-from spark_jobs.lake.published.completeness import differences
 from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.ledger_comparison import differences
 from spark_jobs.validate import job as validate
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition

@@ -19,7 +19,8 @@ from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfi
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.published import completeness, withdrawals
+from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.view import ledger_comparison
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake_commands.lineage import lineage_command
 from spark_jobs.lake_commands.withdraw import withdraw_command
@@ -136,9 +137,9 @@ def test_a_withdrawal_names_who_when_why_and_the_version_of_the_table_and_says_t
 
 def test_checks_count_the_rows_that_are_left(lake):
     delete(lake, "offset >= 10 AND offset < 14")
-    assert completeness.differences(str(lake.path)) != ()
+    assert ledger_comparison.differences(str(lake.path)) != ()
     command(lake, "--apply")
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
     state = next(log for log in read_state(str(lake.path)).logs if log.row.topic == "orders")
     assert state.published_records == 26
     assert not state.came_late
@@ -178,7 +179,7 @@ def test_scattered_deletions_become_ranges_and_neighbours_of_several_ledger_rows
         ("orders", 9, 12, 3),
         ("orders", 12, 14, 2),
     ]
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
 
 
 def test_a_log_with_more_ranges_than_one_command_takes_is_refused_with_the_way_to_narrow(lake, monkeypatch, capsys):
@@ -202,7 +203,7 @@ def test_of_what_cleaning_left_exactly_the_records_that_are_gone_are_withdrawn(l
     delete(lake, "offset IN (12, 15)", "keyed")
     command(lake, "--apply")
     assert recorded(lake) == [("keyed", 3, 5, 2), ("keyed", 10, 20, 2)]
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
     ledger = [r for r in lake.rows("offset_ledger") if r["topic"] == "keyed"]
     assert sum(r["records"] for r in ledger) == 6
     assert sum(r["records"] + r["gaps"] for r in ledger) == 20
@@ -235,7 +236,7 @@ def test_replace_leaves_withdrawn_rows_out_and_restores_them_on_request(lake, or
     assert lake.published("orders") == {offset: row for offset, row in orders.rows.items() if offset < 30}
     assert recorded(lake) == []
     assert withdrawn(lake) == []
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
 
 
 def test_a_late_replacement_does_not_bring_them_back(lake):
@@ -261,7 +262,7 @@ def test_a_ledger_that_is_made_again_reads_the_withdrawals_and_no_row_comes_back
     assert [span[:2] for span in withdrawn(lake)] == [(3, 5), (17, 18)]
     assert withdrawn(lake, "keyed") == [(4, 5, 1)]
     assert sorted((r["topic"], r["start_offset"], r["end_offset"]) for r in lake.rows("withdrawals")) == before
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
     assert all(r["published"] for r in lake.rows("offset_ledger") if r["withdrawn"])
 
 
@@ -271,7 +272,7 @@ def test_records_that_are_published_from_the_beginning_again_leave_the_withdrawn
     shutil.rmtree(lake.path / "tables" / "records")
     launch.run(PublishConfig(str(lake.path), "again", AS_OF_MS))
     assert set(lake.published("orders")) == set(range(30)) - {3, 4, 17}
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
 
 
 def test_a_log_continues_to_grow_after_a_withdrawal(made_once, lake):
@@ -282,7 +283,7 @@ def test_a_log_continues_to_grow_after_a_withdrawal(made_once, lake):
     lake.turn(source.path)
     assert set(lake.published("orders")) == set(range(28)) | set(range(30, 40))
     assert withdrawn(lake) == [(28, 30, 2)]
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
 
 
 def test_a_command_that_dies_between_its_commits_is_completed_by_the_next_without_a_second_record(lake, monkeypatch):
@@ -358,7 +359,7 @@ def test_a_withdrawn_row_that_is_in_the_table_again_is_damage(lake, capsys):
     code, said = explained(lake, 3, capsys)
     assert code == 2
     assert "withdrawn" in json.loads(said)["problems"][0]
-    assert [(d.start_offset, d.found - d.expected) for d in completeness.differences(str(lake.path))] != []
+    assert [(d.start_offset, d.found - d.expected) for d in ledger_comparison.differences(str(lake.path))] != []
 
 
 def test_commits_that_come_between_leave_the_command_without_a_cut_in_the_wrong_ledger(lake, monkeypatch, capsys):

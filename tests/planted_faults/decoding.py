@@ -134,7 +134,7 @@ FAULTS = (
     ),
     Fault(
         "workers die without end",
-        "spark_jobs/decode/deadly_rows.py",
+        "spark_jobs/decode/job.py",
         "if 0 < dying <= left:",
         "if 0 < dying:",
         ("tests/unit/spark_jobs/decode/test_deadly_rows.py", "-k", "bounded"),

@@ -276,7 +276,7 @@ FAULTS = (
     ),
     Fault(
         "a row that is published twice is one row",
-        "spark_jobs/expectations/published_rows.py",
+        "spark_jobs/expectations/job.py",
         "counts.rows if rises else _distinct(task, counts)",
         "counts.rows",
         ("tests/unit/spark_jobs/expectations/test_published_rows.py",),

@@ -223,7 +223,7 @@ FAULTS = (
     ),
     Fault(
         "an outcome that is not known is forgotten when the log grows",
-        "spark_jobs/lake/ledger/log_transactions.py",
+        "spark_jobs/validate/job.py",
         "self.in_progress_at(offset) & (self.marker != UNDECIDED)",
         "self.in_progress_at(offset)",
         ("tests/property/logs/test_ledger_history.py",),
@@ -251,14 +251,14 @@ FAULTS = (
     ),
     Fault(
         "rows of one log make up for those of another",
-        "spark_jobs/lake/published/completeness.py",
+        "spark_jobs/lake/view/ledger_comparison.py",
         "return {(str(file.log_id), int(file.partition or 0)): FileShare(",
         "return {(str(file.log_id)[:1] + '.0', int(file.partition or 0)): FileShare(",
         ("tests/unit/spark_jobs/lake/published/test_completeness.py",),
     ),
     Fault(
         "rows that another engine doubled count once",
-        "spark_jobs/lake/published/completeness.py",
+        "spark_jobs/lake/view/ledger_comparison.py",
         "end - 1, offsets.below(end) - offsets.below(start))",
         "end - 1, end - start)",
         ("tests/unit/spark_jobs/lake/published/test_completeness.py",),
@@ -272,7 +272,7 @@ FAULTS = (
     ),
     Fault(
         "only the number of all rows is compared",
-        "spark_jobs/lake/published/completeness.py",
+        "spark_jobs/lake/view/ledger_comparison.py",
         "        if at is None and not is_last:",
         "        if not is_last:",
         ("tests/unit/spark_jobs/lake/published/test_completeness.py",),

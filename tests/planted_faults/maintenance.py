@@ -365,7 +365,7 @@ FAULTS = (
     ),
     Fault(
         "a joined segment is as old as its first slice",
-        "spark_jobs/tasks/merged_segment.py",
+        "spark_jobs/tidy_archive/job.py",
         "modified_ms=last.modified_ms,",
         "modified_ms=first.modified_ms,",
         ("tests/jobs/tidy_archive/test_joined_slices.py", "-k", "slices_become_one"),
@@ -442,7 +442,7 @@ FAULTS = (
     ),
     Fault(
         "a file of several logs loses the rows of all of them",
-        "spark_jobs/retention/shortened_file.py",
+        "spark_jobs/retention/expired_rows.py",
         "    floor = task.floors.get(key, 0)\n",
         "    floor = max(task.floors.values())\n",
         (EXPIRED, "-k", "two_partitions"),

@@ -253,7 +253,7 @@ FAULTS = (
     ),
     Fault(
         "a warning about the webhook has its address",
-        "pipelines/alerts/webhook.py",
+        "pipelines/alerts/sensor.py",
         'raise NotDelivered(f"{host} did not answer',
         'raise NotDelivered(f"{address} did not answer',
         ("tests/dagster/test_secrets.py", "-k", "output"),

@@ -77,14 +77,14 @@ FAULTS = (
     ),
     Fault(
         "an error of the report through Pipes ends the run",
-        "pipelines/command/pipes_report.py",
+        "pipelines/command/run_lake.py",
         "            self._is_broken = True\n            _complain(error)",
         "            raise",
         (PIPES, "-k", "report_that_breaks"),
     ),
     Fault(
         "a process with damage ends with 0 although no check shows it",
-        "pipelines/command/pipes_report.py",
+        "pipelines/command/run_lake.py",
         " and set(failing) <= set(self.expected_checks)",
         "",
         (PIPES, "-k", "damage_is_a_red_check"),

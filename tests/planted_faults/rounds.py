@@ -16,7 +16,7 @@ FAULTS = (
     ),
     Fault(
         "what a later round takes is called a loss",
-        "spark_jobs/ingest/round_limit.py",
+        "spark_jobs/ingest/job.py",
         "replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True)",
         "replace(plan, remote=tuple(remote), tasks=tuple(kept))",
         (ROUNDS, "-k", "damage_and_a_transaction"),
@@ -30,7 +30,7 @@ FAULTS = (
     ),
     Fault(
         "a small copy overtakes one that did not fit",
-        "spark_jobs/ingest/round_limit.py",
+        "spark_jobs/ingest/job.py",
         "self._is_full |= not self._is_new",
         "self._is_full = not self._is_new",
         ("tests/unit/spark_jobs/ingest/test_round_limit.py",),

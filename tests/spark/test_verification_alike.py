@@ -16,7 +16,7 @@ from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
 from spark_jobs.errors import JobError, StorageError
-from spark_jobs.lake_verification import shuffled_offsets, whole_lake
+from spark_jobs.lake_verification import ledger, whole_lake
 from spark_jobs.lake_verification.verified_thing import Thing, ThingResult
 from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
 from spark_jobs.tasks.executor import TaskFailed, WorkerDied
@@ -125,7 +125,7 @@ def harmed_rows(made_once: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("rows", [1, 7, 1 << 20])
 def test_rows_compared_through_the_shuffle_have_the_report_of_one_process(harmed_rows, said, monkeypatch, rows):
     """However few rows a task compares."""
-    monkeypatch.setattr(shuffled_offsets, "PART_ROWS", rows)
+    monkeypatch.setattr(ledger, "PART_ROWS", rows)
     here = said(harmed_rows, None)
     for text in ("more than once", "published records of offsets [18, 23) are not in", "offsets [500, 509), which are"):
         assert text in here[1]
@@ -141,7 +141,7 @@ def test_files_send_their_offsets_to_tasks_for_ranges_of_a_log(made_once, said, 
             seen.append(shuffle)
             return _in_passes(InProcessExecutor(), shuffle)
 
-    monkeypatch.setattr(shuffled_offsets, "PART_ROWS", 20)
+    monkeypatch.setattr(ledger, "PART_ROWS", 20)
     monkeypatch.setattr(launch, "start_executor", lambda *_: Shuffling())
     assert said(made_once, "spark")[0] == 0
     [shuffle] = seen
@@ -196,7 +196,7 @@ def test_the_event_log_of_verify_has_bytes_of_the_shuffle(harmed_rows, tmp_path)
     events = tmp_path / "events"
     events.mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
-    constants = {"spark_jobs.lake_verification.shuffled_offsets.PART_ROWS": 10}
+    constants = {"spark_jobs.lake_verification.ledger.PART_ROWS": 10}
     turn = Turn(str(harmed_rows), "", ("verify",), options={"verify": {"part": 1, "parts": 1}}, constants=constants)
     [ended] = finish(start(tmp_path, [Step(turn)], "local[2]", conf))
     assert ended.code == 0, ended.said

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.published import completeness
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
+from spark_jobs.lake.view import ledger_comparison
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from spark_jobs.machine.session import get_session
 from tests.spark.repair.repaired_lakes import Made, called, command, ids, publish, recorded
@@ -64,7 +64,7 @@ def test_frontiers_are_made_again_from_rows_and_ledger_and_the_logs_go_on_withou
     made.grow()
     assert made.offsets() == set(range(40))
     assert made.offsets("payments") == {0, 1, 2, 3, 4, 11, 12, 13, 14, 15}
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()
 
 
 @pytest.mark.long
@@ -75,7 +75,7 @@ def test_a_run_that_was_refused_leaves_what_the_frontiers_are_made_again_from(ma
     assert command(made, "--frontiers", "--apply") == 0
     publish(made)
     assert made.offsets() == set(range(40))
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()
 
 
 @pytest.mark.long
@@ -165,4 +165,4 @@ def test_the_loss_of_other_application_ids_repairs_itself(made, name):
     assert command(made, "--frontiers") == 0
     made.grow()
     assert made.offsets() == set(range(40))
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()

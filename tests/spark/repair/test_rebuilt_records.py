@@ -16,7 +16,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.published import completeness
+from spark_jobs.lake.view import ledger_comparison
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests.spark.cycle import AS_OF_MS
 from tests.spark.repair.repaired_lakes import Made, called, command, publish, recorded
@@ -68,7 +68,7 @@ def test_records_with_features_are_made_again_as_deltas_reader_sees_them(made, s
     assert called(withdraw_command, "withdraw", made, "--apply") == 0
     made.grow()
     assert made.offsets() == set(range(40)) - {3, 4}
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import launch
 from spark_jobs.contracts import ReplaceConfig
-from spark_jobs.lake.published import completeness
+from spark_jobs.lake.view import ledger_comparison
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests.spark.cycle import AS_OF_MS
 from tests.spark.repair.repaired_lakes import Made, called, command, ids
@@ -53,10 +53,10 @@ def test_a_damaged_state_table_is_made_again_by_the_next_run_and_no_row_is_publi
     after = {each: comparable(made, each) for each in state}
     for each in set(state) - {"findings", "logs"}:
         assert after[each] == before[each], each
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()
     made.grow()
     assert made.offsets() == set(range(40)) - {3, 4}
-    assert completeness.differences(str(made.lake.path)) == ()
+    assert ledger_comparison.differences(str(made.lake.path)) == ()
 
 
 @pytest.mark.long
@@ -94,7 +94,7 @@ def test_validations_of_segments_whose_files_are_deleted_are_copied_and_never_re
     shutil.rmtree(made.table("validations"))
     made.lake.turn(made.source.path)
     assert sum(row["records"] for row in made.lake.rows("offset_ledger") if row["published"]) == published
-    assert completeness.differences(lake) == ()
+    assert ledger_comparison.differences(lake) == ()
     assert len(comparable(made, "validations")) == len(validations) - 1
     made.grow()
     assert made.offsets() == set(range(40))

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.published.completeness import differences
+from spark_jobs.lake.view.ledger_comparison import differences
 from spark_jobs.machine.session import get_session
 from spark_jobs.optimize import job as optimize
 from tests.spark.cycle import AS_OF_MS, Lake

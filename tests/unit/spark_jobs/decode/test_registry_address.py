@@ -11,8 +11,7 @@ from logcore.values.registry.schemas import Schemas, WriterSchema
 from logcore.values.undecodable import Reason, Undecodable
 from logcore.values.wire.prefix import SchemaId
 from spark_jobs.decode import schema_sources
-from spark_jobs.decode.registry_credentials import RegistryCredentials
-from spark_jobs.decode.schema_sources import RegistryAddress, RegistryUnavailable
+from spark_jobs.decode.schema_sources import RegistryAddress, RegistryCredentials, RegistryUnavailable
 from spark_jobs.errors import UsageError
 from tests.registry_server import OddServer, Registry
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.decode.registry_credentials import RegistryCredentials
+from spark_jobs.decode.schema_sources import RegistryCredentials
 from spark_jobs.errors import UsageError
 
 PLACE = "env:REGISTRY_LOGIN"

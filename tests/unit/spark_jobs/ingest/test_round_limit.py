@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from spark_jobs.ingest.job import Left, first_round
 from spark_jobs.ingest.log_growth import IngestLogPlan
-from spark_jobs.ingest.round_limit import Left, first_round
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.tasks.segment_copy import CopyTask
 from spark_jobs.tasks.segment_slices import SliceCopy, Swap

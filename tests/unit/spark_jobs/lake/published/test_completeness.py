@@ -14,8 +14,8 @@ from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.delta.files.file_contents import FileContents, OffsetCounts, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published import completeness
-from spark_jobs.lake.published.completeness import Difference, differences
+from spark_jobs.lake.view import ledger_comparison
+from spark_jobs.lake.view.ledger_comparison import Difference, differences
 
 
 def held(start: int, end: int, gaps: int = 0, state: str = "present", log_id: str = "a.0", **given: Any) -> LedgerRow:
@@ -60,10 +60,10 @@ def compare(monkeypatch: pytest.MonkeyPatch):
             by_log.setdefault(row.log, []).append(row)
         # The frontier is where the ledger of the test says that it is published to.
         ends = {log: max((r.end_offset for r in rows if r.published), default=0) for log, rows in by_log.items()}
-        monkeypatch.setattr(completeness.frontier, "read_ledger", lambda lake, chosen: by_log)
-        monkeypatch.setattr(completeness.frontier, "read_frontiers", lambda lake, chosen: ends)
-        monkeypatch.setattr(completeness, "newest_files", lambda lake, name: files)
-        monkeypatch.setattr(completeness, "read_contents", contents_of)
+        monkeypatch.setattr(ledger_comparison.frontier, "read_ledger", lambda lake, chosen: by_log)
+        monkeypatch.setattr(ledger_comparison.frontier, "read_frontiers", lambda lake, chosen: ends)
+        monkeypatch.setattr(ledger_comparison, "newest_files", lambda lake, name: files)
+        monkeypatch.setattr(ledger_comparison, "read_contents", contents_of)
         return differences("lake", logs)
 
     return differences_of
