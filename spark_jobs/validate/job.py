@@ -15,13 +15,15 @@ that returns to the driver grows with transactions and with state changes in the
 values however many batches it has.
 
 The table ``transactions`` as columns, one log at a time: a log may have as many transactions as batches.
+
+Files of ``batches`` with the rows of many small segments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,8 +40,9 @@ from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files
-from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
+from spark_jobs.lake.delta.files.live_files import ByLog, LiveFile, newest_files, open_parquet
+from spark_jobs.lake.delta.files.parquet_files import write_file
+from spark_jobs.lake.delta.tables.snapshots import read_rows, reading, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
@@ -47,18 +50,86 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_schemas import TRANSACTIONS, VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.outlines import UnvalidatedLog, ValidateOutline
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.batch_rows import BatchRows
+from spark_jobs.tasks.batch_rows import SMALL_ROWS, BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
-from spark_jobs.validate import small_segments
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
+
+
+FILE_ROWS = 8192
+"""A file takes segments until it has so many rows. One log needs few of them later, and reads the whole file."""
+
+
+def write_rows(lake: str, rows: Iterable[tuple[Segment, BatchRows]]) -> list[WrittenFile]:
+    """Write the rows of small segments, which come in the order of the table, into few files."""
+    files = []
+    for chunks in _of_files(rows):
+        joined = pa.Table.from_batches(chunks).combine_chunks().to_batches()
+        file = write_file(table_uri(lake, "batches"), TABLES["batches"], joined, {})
+        if file is not None:
+            files.append(file)
+    return files
+
+
+def _of_files(rows: Iterable[tuple[Segment, BatchRows]]) -> Iterator[list[pa.RecordBatch]]:
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for segment, of_segment in rows:
+        waiting.append(of_segment.table_rows(segment))
+        count += waiting[-1].num_rows
+        if count >= FILE_ROWS:
+            yield waiting
+            waiting, count = [], 0
+    if waiting:
+        yield waiting
+
+
+def may_have_rows_of(lake: str, file: LiveFile, segments: frozenset[str]) -> bool:
+    """Whether a file of ``batches`` may have rows of one of these segments."""
+    of_one = file.only("segment_id")
+    if of_one is not None:
+        return of_one in segments
+    if _is_small(file):
+        return not segments.isdisjoint(_segments_of(lake, "batches", file.path))
+    return True
+
+
+def with_rows(lake: str, table: str, segments: frozenset[str]) -> set[str]:
+    """Those of the segments that have rows in ``batches`` or ``quarantine``."""
+    found: set[str] = set()
+    for file in newest_files(lake, table) if segments else ():
+        of_one = file.only("segment_id")
+        if of_one is not None:
+            found |= {of_one} & segments
+        elif _is_small(file):
+            found |= _segments_of(lake, table, file.path) & segments
+        else:  # merged files: Arrow reads the row groups that may have such rows
+            rows = read_rows(lake, table, ["segment_id"], [("segment_id", "in", sorted(segments))])
+            return set(map(str, rows["segment_id"].to_pylist()))
+    return found
+
+
+def _is_small(file: LiveFile) -> bool:
+    return 0 <= file.rows < FILE_ROWS + SMALL_ROWS
+
+
+@lru_cache(maxsize=256)
+def _segments_of(lake: str, table: str, file: str) -> frozenset[str]:
+    """Ids of the segments in a file, which never changes. A process that stays asks for the same files each round."""
+    with (
+        reading(lake, table),
+        open_parquet(storage.join(table_uri(lake, table), file), read_dictionary=["segment_id"]) as opened,
+    ):
+        ids = opened.read(["segment_id"], use_threads=False).column("segment_id").unique()
+    return frozenset(map(str, ids.to_pylist()))
 
 
 UNDECIDED = np.iinfo(np.int64).max
@@ -221,7 +292,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     new = [segment.segment_id for _, waiting in due for segment in waiting]
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
-        unfinished |= small_segments.with_rows(config.lake, table, frozenset(new))
+        unfinished |= with_rows(config.lake, table, frozenset(new))
     return ValidatePlan(tuple(plans), tuple(sorted(unfinished)), versions)
 
 
@@ -291,7 +362,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
         files = [result.files[table] for _, result in validated if table in result.files]
         if table == "batches":
             small = ((segment, result.rows) for segment, result in validated if result.rows is not None)
-            files += small_segments.write_rows(config.lake, small)
+            files += write_rows(config.lake, small)
         commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
     at_hand = {segment.segment_id: result.rows for segment, result in validated if result.rows is not None}
@@ -376,7 +447,7 @@ def _files_to_read(lake: str, log: ValidateLogPlan, files: ByLog, rows: Mapping[
     chosen = []
     for file in files.of(log.row.log):
         reaches = any(file.may_reach(name, log.resume_offset) for name in ("base_offset", "last_offset"))
-        if reaches and small_segments.may_have_rows_of(lake, file, ids):
+        if reaches and may_have_rows_of(lake, file, ids):
             chosen.append(file)
     return chosen
 

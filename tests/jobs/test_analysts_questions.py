@@ -117,8 +117,8 @@ def folder(lake: Decoded, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(lake: Decoded) -> Iterator[Any]:
+    from spark_jobs.lake_commands.register.register import statements
     from spark_jobs.lake_commands.register.registered_tables import registered_tables
-    from spark_jobs.lake_commands.register.spark_catalog import statements
 
     session: Any = get_session(lake.path)
     for statement in statements(registered_tables(lake.path)[0], "analysts"):

@@ -215,7 +215,7 @@ FAULTS = (
     ),
     Fault(
         "of a file with rows of several logs only the log of the request is written again",
-        "spark_jobs/replace/comparison.py",
+        "spark_jobs/replace/job.py",
         "for key in sorted({*parts, *(key for held in mixed.values() for key in held)})",
         "for key in sorted(parts)",
         ("tests/unit/spark_jobs/replace/test_replacement_layout.py", "-k", "takes_all"),

@@ -138,14 +138,14 @@ FAULTS = (
     ),
     Fault(
         "a table that went back is as good",
-        "spark_jobs/lake/delta/state/table_checks.py",
+        "spark_jobs/lake/view/harm.py",
         "    if version < before.version:\n",
         "    if False:\n",
         ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),
     ),
     Fault(
         "a table file of another size is as good",
-        "spark_jobs/lake/delta/state/table_checks.py",
+        "spark_jobs/lake/view/harm.py",
         "        elif listed[file.path] != file.size:\n",
         "        elif False:\n",
         ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),
@@ -419,14 +419,14 @@ FAULTS = (
     ),
     Fault(
         "rows of a log that share a file with other logs are not read again",
-        "spark_jobs/validate/small_segments.py",
+        "spark_jobs/validate/job.py",
         "        return not segments.isdisjoint(",
         "        return segments.isdisjoint(",
         (SMALL_SEGMENTS, "-k", "put_into_files"),
     ),
     Fault(
         "rows in shared files that a dead run left stay beside their repetition",
-        "spark_jobs/validate/small_segments.py",
+        "spark_jobs/validate/job.py",
         "            found |= _segments_of(lake, table, file.path) & segments\n",
         "            continue\n",
         (SMALL_SEGMENTS, "-k", "nothing_double"),

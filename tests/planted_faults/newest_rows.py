@@ -182,14 +182,14 @@ FAULTS = (
     ),
     Fault(
         "offsets that the source cleaned are not lost",
-        "spark_jobs/lake_commands/state/completeness.py",
+        "spark_jobs/lake_commands/state/command.py",
         'OffsetState.COMPACTED: "compacted",\n',
         "",
         (STATE, "-k", "source_was_cleaned"),
     ),
     Fault(
         "gaps inside a batch are not lost",
-        "spark_jobs/lake_commands/state/completeness.py",
+        "spark_jobs/lake_commands/state/command.py",
         "return counts.records + counts.markers < cut - row.start_offset",
         "return counts.records < 0",
         (STATE, "-k", "gaps_inside_a_batch"),

@@ -65,7 +65,7 @@ FAULTS = (
     ),
     Fault(
         "commits that are gone before a run saw them are passed over",
-        "spark_jobs/lake/delta/state/table_checks.py",
+        "spark_jobs/lake/view/harm.py",
         "if since >= 0 and since_then.missing_to is not None:",
         "if False:",
         ("tests/unit/spark_jobs/lake/delta/state/test_table_checks.py",),

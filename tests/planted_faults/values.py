@@ -284,7 +284,7 @@ FAULTS = (
     ),
     Fault(
         "a far date in a union ends the query",
-        "spark_jobs/lake_commands/query/printed_rows.py",
+        "spark_jobs/lake_commands/query/command.py",
         "        return None if scalar.value is None else _value(scalar.value)\n",
         "        return scalar.as_py()\n",
         (QUERY, "-k", "iso_8601"),

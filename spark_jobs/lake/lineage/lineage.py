@@ -3,7 +3,7 @@
 All is read from the lake's present tables and archive, without a JVM: the row, its segment and the source of it, the
 batch with its checksum computed again, the ledger's range, and the commits that wrote the row.
 
-``loglake lineage`` prints the result, and ``version_lineage`` covers a whole version of the table. Keys and values of
+``loglake lineage`` prints the result, and that of a whole version of the table. Keys and values of
 records are never read.
 """
 

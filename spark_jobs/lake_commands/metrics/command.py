@@ -8,6 +8,12 @@ never sees a part of it. A lake that cannot be read has only the figure `loglake
 FILE is never in a lake or in a source.
 
 Exit codes: 0 written; 3 a lake cannot be read, or the file cannot be written; 64 wrong usage.
+
+The figures of a lake for Prometheus. Names, labels and units are a contract: docs/operations.md lists them.
+
+Figures in the text format of Prometheus, version 0.0.4, as the textfile collector of node_exporter reads it.
+
+Source: the page "Exposition formats" of Prometheus' documentation.
 """
 
 from __future__ import annotations
@@ -15,12 +21,230 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from logcore.cli.reading.arguments import add_lakes
 from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Severity
+from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
+from spark_jobs.lake.store import lease
+from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.view.alarms import KINDS, problems_of, problems_of_files, run_problems
+from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.log_state import LogState
+from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.lake.view.runs.run_ends import run_ends
+from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
 from spark_jobs.lake_commands.outcome import guarded
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A documented figure. All are gauges: each can fall as well as rise."""
+
+    name: str
+    help: str
+    """One sentence, with the unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """One value of a metric."""
+
+    metric: str
+    """Name of the metric."""
+    labels: tuple[tuple[str, str], ...]
+    """Names and values of the labels, in the order of the text."""
+    value: float
+
+
+def as_text(metrics: Sequence[Metric], samples: Iterable[MetricSample]) -> str:
+    """Return the text: all samples of a metric together, after its lines HELP and TYPE.
+
+    A metric without samples has no lines.
+
+    Args:
+        metrics: All metrics, in the order of the text.
+        samples: In any order; those of one metric stay in their order.
+
+    Raises:
+        KeyError: A sample is of no metric.
+        ValueError: Two samples have the same metric and labels.
+    """
+    found: Mapping[str, dict[str, float]] = {metric.name: {} for metric in metrics}
+    for sample in samples:
+        series = _labels(sample.labels)
+        if series in found[sample.metric]:
+            raise ValueError(f"{sample.metric}{series} has two values")
+        found[sample.metric][series] = sample.value
+    lines: list[str] = []
+    for metric in metrics:
+        if values := found[metric.name]:
+            help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+            lines += [f"# HELP {metric.name} {help_text}", f"# TYPE {metric.name} gauge"]
+            lines += [f"{metric.name}{labels} {_number(value)}" for labels, value in values.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(labels: Sequence[tuple[str, str]]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    # A path may have bytes that are no text; the format is UTF-8.
+    text = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+UP = "loglake_lake_up"
+PROBLEM_KINDS = tuple(kind for kind in KINDS if kind != "lag")
+"""Kinds of problems that are counted. Lag has a figure of its own, and the limit for it belongs to the alert."""
+
+METRICS = (
+    Metric(UP, "1 if the figures of the lake could be read, else 0."),
+    Metric("loglake_lag_offsets", "Offsets that are archived and not published yet."),
+    Metric("loglake_published_records", "Records that the table records has."),
+    Metric("loglake_archived_bytes", "Bytes of the live segments in the archive."),
+    Metric("loglake_log_end_offset", "The offset after the last archived one."),
+    Metric("loglake_open_findings", "Open findings, by severity."),
+    Metric("loglake_open_transactions", "Transactions that have not ended."),
+    Metric(
+        "loglake_oldest_open_transaction_age_seconds",
+        "Age of the oldest open transaction; 0 if there is none. No value if its beginning is unknown.",
+    ),
+    Metric("loglake_problems", "What `alerts` reports, by kind, without lag."),
+    Metric("loglake_last_run_commit_timestamp_seconds", "Time of the newest commit of a run, seconds since the epoch."),
+    Metric(
+        "loglake_last_run_commits_duration_seconds",
+        "Time from the first to the last commit of the run that made the newest commit.",
+    ),
+    Metric("loglake_last_run_timestamp_seconds", "Time when the newest run ended that did work or failed, by job."),
+    Metric("loglake_last_run_duration_seconds", "Time that this run took, by job."),
+    Metric("loglake_last_run_succeeded", "1 if the newest run succeeded, 0 if it failed, by job."),
+    Metric("loglake_last_success_age_seconds", "Time since a run succeeded, also one that found nothing, by job."),
+    Metric("loglake_last_run_phase_duration_seconds", "Time of each phase of this run that had work, by job."),
+    Metric("loglake_lease_held", "1 if a process works on the lake, else 0."),
+)
+"""All figures, in the order of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The run that made the newest commit of a lake. A run that found nothing new made none."""
+
+    run_id: str
+    begun_ms: int
+    """Time of its first commit, epoch milliseconds."""
+    ended_ms: int
+    """Time of its last commit."""
+
+
+def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
+    """Yield the figures of a lake. Nothing is written into it.
+
+    Args:
+        lake: Its path.
+        name: The value of the label `lake`.
+        now_ms: The clock, epoch milliseconds.
+
+    Raises:
+        JobError: The lake, or its store, cannot be read.
+    """
+    of_lake = (("lake", name),)
+    state = read_state(lake)
+    for log in state.logs:
+        yield from _of_log(log, of_lake, now_ms)
+    rows = newest_run_of_each_job(lake, JOBS)
+    ends = run_ends(lake, rows)
+    of_runs = run_problems(lake, ends[JOBS[0]], now_ms, read_registered(lake).policy.ingest)
+    problems = (*problems_of(state, now_ms, None), *problems_of_files(lake, now_ms), *of_runs)
+    kinds = Counter(problem.kind for problem in problems)
+    for kind in PROBLEM_KINDS:
+        yield MetricSample("loglake_problems", (*of_lake, ("kind", kind)), kinds[kind])
+    last = last_run(lake)
+    if last is not None:
+        seconds = (last.ended_ms - last.begun_ms) / 1000
+        yield MetricSample("loglake_last_run_commit_timestamp_seconds", of_lake, last.ended_ms / 1000)
+        yield MetricSample("loglake_last_run_commits_duration_seconds", of_lake, seconds)
+    for job, run in rows.items():
+        yield from _of_run(run, (*of_lake, ("job", job)))
+    for job, end in ends.items():
+        labels = (*of_lake, ("job", job))
+        if (end.succeeded_ms, end.failed_ms) != (None, None):
+            yield MetricSample("loglake_last_run_succeeded", labels, not end.is_failing)
+        if end.succeeded_ms is not None:
+            age_s = max(now_ms - end.succeeded_ms, 0) / 1000
+            yield MetricSample("loglake_last_success_age_seconds", labels, age_s)
+    yield MetricSample("loglake_lease_held", of_lake, lease.is_held(lake, now_ms))
+    yield MetricSample(UP, of_lake, 1)
+
+
+def last_run(lake: str) -> LastRun | None:
+    """Return the run of the newest commit, by the logs of all tables; None if no run made a commit.
+
+    Raises:
+        JobError: A table cannot be read.
+    """
+    newest = {name: found for name in TABLES if (found := _newest(lake, name)) is not None}
+    if not newest:
+        return None
+    latest = max(newest.values(), key=_time)
+    times = [_time(latest)]
+    for name in newest:
+        commit: Commit | None = newest[name]
+        while commit is not None and commit.run_id == latest.run_id:
+            times.append(_time(commit))
+            commit = read_commit(lake, name, commit.version - 1) if commit.version else None
+    return LastRun(latest.run_id or "", min(times), max(times))
+
+
+def _of_run(run: RunRow, labels: tuple[tuple[str, str], ...]) -> Iterator[MetricSample]:
+    yield MetricSample("loglake_last_run_timestamp_seconds", labels, run.ended_ms / 1000)
+    yield MetricSample("loglake_last_run_duration_seconds", labels, run.duration_ms / 1000)
+    for phase, took_ms in run.phases.items():
+        yield MetricSample("loglake_last_run_phase_duration_seconds", (*labels, ("phase", phase)), took_ms / 1000)
+
+
+def _of_log(log: LogState, of_lake: tuple[tuple[str, str], ...], now_ms: int) -> Iterator[MetricSample]:
+    row = log.row
+    labels = (
+        *of_lake,
+        ("topic", row.topic),
+        ("partition", str(row.partition)),
+        ("incarnation", str(row.incarnation)),
+    )
+    yield MetricSample("loglake_lag_offsets", labels, log.lag)
+    yield MetricSample("loglake_published_records", labels, log.published_records)
+    yield MetricSample("loglake_archived_bytes", labels, log.archive_bytes)
+    yield MetricSample("loglake_log_end_offset", labels, row.next_offset)
+    for severity in Severity:
+        counted = log.findings_by_severity.get(severity, 0)
+        yield MetricSample("loglake_open_findings", (*labels, ("severity", str(severity))), counted)
+    yield MetricSample("loglake_open_transactions", labels, len(log.open_transactions))
+    age_ms = log.open_transactions[0].age_ms(now_ms) if log.open_transactions else 0
+    if age_ms is not None:
+        yield MetricSample("loglake_oldest_open_transaction_age_seconds", labels, age_ms / 1000)
+
+
+def _newest(lake: str, name: str) -> Commit | None:
+    """Return the newest commit of a table that a run made; None if there is none."""
+    version = newest_version(lake, name)
+    while version is not None and version >= 0:
+        commit = read_commit(lake, name, version)
+        if commit is None or (commit.run_id is not None and commit.timestamp_ms is not None):
+            return commit
+        version -= 1
+    return None
+
+
+def _time(commit: Commit) -> int:
+    return commit.timestamp_ms or 0
 
 
 class MetricsCommand:
@@ -48,8 +272,6 @@ def _write(options: argparse.Namespace) -> int:
     from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import chosen_lakes
-    from spark_jobs.lake_commands.metrics.lake_metrics import METRICS
-    from spark_jobs.lake_commands.metrics.text_format import as_text
 
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")
@@ -96,8 +318,6 @@ def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, l
     """Return the figures of lakes, and the exit code."""
     from logcore.storage.discovery import shown
     from spark_jobs.errors import JobError, UsageError
-    from spark_jobs.lake_commands.metrics.lake_metrics import METRICS, UP, lake_samples
-    from spark_jobs.lake_commands.metrics.text_format import MetricSample, as_text
     from spark_jobs.lake_commands.outcome import lake_at
 
     code, samples = ExitCode.CLEAN, []

@@ -7,18 +7,46 @@
 Only reads the lake. Running the command again is always right. The names are those of `loglake query`.
 
 Exit codes: 0 done; 3 a table cannot be read, the file cannot be written, or the catalog refuses; 64 wrong usage.
+
+Statements of Spark SQL that make tables of a catalog where the tables of a lake lie.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import UsageError
 from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.register.registered_tables import RegisteredTable
+
+
+def statements(tables: Sequence[RegisteredTable], schema: str | None) -> Iterator[str]:
+    """Yield one statement after the other. A table that the catalog has already stays as it is.
+
+    Args:
+        schema: Where the tables go; None: the session's current one.
+    """
+    if schema is not None:
+        yield f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}"
+    for table in tables:
+        name = _quoted(table.name) if schema is None else f"{_quoted(schema)}.{_quoted(table.name)}"
+        place = re.sub("^s3://", "s3a://", table.uri)
+        yield f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {_text(place)}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
 
 DUCKDB, SPARK, UNITY = "duckdb", "spark", "unity"
 _OF_ENGINE = {"output": DUCKDB, "url": UNITY, "catalog": UNITY}
@@ -58,8 +86,6 @@ def _register(options: argparse.Namespace) -> int:
 
     tables, problems = registered_tables(lake)
     if options.engine == SPARK:
-        from spark_jobs.lake_commands.register.spark_catalog import statements
-
         for statement in statements(tables, options.schema):
             sys.stdout.write(f"{statement};\n")
     else:

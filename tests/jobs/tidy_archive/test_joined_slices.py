@@ -17,10 +17,10 @@ from spark_jobs.contracts import (
     RetentionConfig,
 )
 from spark_jobs.errors import JobError
-from spark_jobs.lake.delta.state.table_checks import cheap_check
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.harm import cheap_check
 from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory

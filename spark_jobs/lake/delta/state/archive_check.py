@@ -40,7 +40,7 @@ class ArchiveSeen:
 
 
 def check_archive(lake: str) -> tuple[Finding, ...]:
-    """The part of ``table_checks.cheap_check`` that is about files of the archive."""
+    """The part of ``harm.cheap_check`` that is about files of the archive."""
     return look_at_files(lake, read_state(lake)).findings
 
 

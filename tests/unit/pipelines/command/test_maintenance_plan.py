@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.command.maintenance_plan import described_plan
+from pipelines.command.summary import described_plan
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS
 from spark_jobs.lake.segments.archive import read_logs

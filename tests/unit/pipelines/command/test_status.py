@@ -22,7 +22,7 @@ from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
-from spark_jobs.lake_commands.metrics.lake_metrics import lake_samples
+from spark_jobs.lake_commands.metrics.command import lake_samples
 from tests import handmade, pasted_advice
 from tests.broker_directory import CLUSTER, LogDirectory
 from tests.in_process import without_spark

@@ -14,7 +14,7 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.replace.comparison import with_mixed_files
+from spark_jobs.replace.job import with_mixed_files
 from spark_jobs.replace.layout import FileSpan, RecordFiles, connected, parts_of
 from spark_jobs.replace.request import LogRequest, TopicRequest
 from spark_jobs.row_files.archived_bytes import ArchivedBytes

@@ -16,9 +16,8 @@ from logcore.cli.main import main
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
-from spark_jobs.lake_commands.metrics import lake_metrics
-from spark_jobs.lake_commands.metrics.lake_metrics import METRICS, lake_samples
-from spark_jobs.lake_commands.metrics.text_format import Metric, MetricSample, as_text
+from spark_jobs.lake_commands.metrics import command
+from spark_jobs.lake_commands.metrics.command import METRICS, Metric, MetricSample, as_text, lake_samples
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.conftest import REPOSITORY
@@ -205,14 +204,14 @@ def test_an_unforeseen_error_of_a_lake_is_named_by_its_type_alone(
     lake: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Path(shutil.copytree(lake, tmp_path / "other"))
-    read = lake_metrics.read_state
+    read = command.read_state
 
     def failing(path: str) -> object:
         if path == str(other):
             raise RuntimeError("planted-text")
         return read(path)
 
-    monkeypatch.setattr(lake_metrics, "read_state", failing)
+    monkeypatch.setattr(command, "read_state", failing)
     code, found, errors = metrics(capsys, str(other), str(lake))
     assert code == 3
     assert "RuntimeError" in errors

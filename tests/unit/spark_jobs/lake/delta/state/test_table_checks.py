@@ -17,7 +17,6 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE
 from spark_jobs.lake.delta.state.foreign_commits import foreign_commits
-from spark_jobs.lake.delta.state.table_checks import cheap_check
 from spark_jobs.lake.delta.state.tables_file import read_state, record_state
 from spark_jobs.lake.delta.tables.delta_log import newest_version
 from spark_jobs.lake.delta.tables.snapshots import table_uri
@@ -26,6 +25,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.view.harm import cheap_check
 
 pytestmark = pytest.mark.slow
 

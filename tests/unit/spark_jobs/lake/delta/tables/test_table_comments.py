@@ -12,12 +12,13 @@ from deltalake.schema import PrimitiveType
 from spark_jobs.errors import ConcurrentChange, TableRefused
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, TableVersions
-from spark_jobs.lake.delta.state import table_checks, tables_file
+from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.delta.tables import delta_log, table_creation
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.view import harm
 
 LOG = "topic.0/0"
 
@@ -82,7 +83,7 @@ def test_a_table_gets_a_column_once_by_a_commit_that_is_ours_and_changes_no_data
     assert commit is not None
     assert commit.is_ours
     assert (commit.added, commit.removed, commit.data_change) == ((), (), False)
-    assert [finding.message for finding in table_checks.cheap_check(lake)] == []
+    assert [finding.message for finding in harm.cheap_check(lake)] == []
     ensure_table(lake, name)
     assert opened(lake, name).version() == 1
 
