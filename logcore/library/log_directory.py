@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from logcore.errors import LogError
 from logcore.library.damage import OnFinding
 from logcore.library.filters import RecordFilter
-from logcore.library.log import Log, same_path
-from logcore.library.opened_logs import concerning, logs_at, not_among
+from logcore.library.log import Log, concerning, logs_at, not_among, same_path
 from logcore.logs.model.findings import Finding
 from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules

@@ -34,11 +34,18 @@ from logcore.storage.objects.addresses import absolute, directory_of, is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.object_tree import ObjectTree
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.partition_files import KnownBounds, not_a_segment, read_partition, report_aside
+from logcore.storage.partition_files import (
+    KnownBounds,
+    is_foreign,
+    not_a_segment,
+    read_partition,
+    report_aside,
+    what_directory,
+    what_file,
+)
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
-from logcore.storage.wrong_places import is_foreign, what_directory, what_file
 
 __all__ = [
     "CopiedRange",

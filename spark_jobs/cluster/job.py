@@ -41,9 +41,8 @@ from logcore.topics.group_states import GroupStates
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at, standing, time_of
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, MetadataRows
-from spark_jobs.cluster.new_commits import LogStart, NewCommits
+from spark_jobs.cluster.new_commits import LogStart, NewCommits, both_names, known_rows
 from spark_jobs.cluster.read_tasks import COMMITS, ReadLog, ReadTask, Subject, read_log
-from spark_jobs.cluster.unnamed_rows import both_names, known_rows
 from spark_jobs.contracts import ClusterConfig, JobReport
 from spark_jobs.errors import JobError
 from spark_jobs.lake.cluster import last_reading

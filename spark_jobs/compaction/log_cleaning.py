@@ -31,9 +31,8 @@ from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
 from logcore.segments.scanning.scan import End
-from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
-from spark_jobs.compaction.newest_by_key import NewestByKey, both_sides
+from spark_jobs.compaction.newest_by_key import Aborted, NewestByKey, both_sides
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive, cleaned_files
 from spark_jobs.lake.segments.archive import Segment

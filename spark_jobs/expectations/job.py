@@ -60,12 +60,12 @@ from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import records_within, with_published
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.written_file import is_own_file
+from spark_jobs.lake.view import expectation_results
 from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline, Scalar
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
@@ -565,11 +565,11 @@ def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFind
 
 def _mark_checked(config: ExpectationsConfig) -> None:
     """Record the ranges that begin where checking ended before: others would hide the offsets between."""
-    pending = checked.pending_ranges(config.lake)
+    pending = expectation_results.pending_ranges(config.lake)
     due = {
         log: (start, end)
         for log, (start, end) in config.ranges.items()
         if log in pending and start <= pending[log][0] and end <= pending[log][1]
     }
     if due:
-        checked.mark_checked(config.lake, due, config.run_id)
+        expectation_results.mark_checked(config.lake, due, config.run_id)

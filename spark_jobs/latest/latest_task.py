@@ -39,9 +39,8 @@ from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.latest.decoded_values import DecodedFiles, DecodedValues
 from spark_jobs.policies.compression import Compression
 from spark_jobs.reads import Reads
-from spark_jobs.row_files.newest.newest_keys import NewestKeys
+from spark_jobs.row_files.newest.newest_keys import NewestKeys, OffsetSet
 from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows, with_key
-from spark_jobs.row_files.newest.offset_set import OffsetSet
 from spark_jobs.row_files.published_rows import Span, published_rows
 from spark_jobs.row_files.typed_files import TypedFiles
 from spark_jobs.tasks.executor import run_tasks, synced_late

@@ -34,11 +34,11 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.lake.store.storage import StoredFile
+from spark_jobs.lake.view.expectation_results import pending_ranges
 from spark_jobs.outlines import Kept, LakeFile
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy

@@ -75,7 +75,7 @@ def test_both_names_of_an_earlier_version_become_one(cluster: Cluster, monkeypat
     cluster.run()
     name_it(cluster)
     with monkeypatch.context() as earlier:
-        earlier.setattr("spark_jobs.cluster.unnamed_rows.unnamed", lambda _: None)
+        earlier.setattr("spark_jobs.cluster.new_commits.unnamed", lambda _: None)
         cluster.run()
     assert len(cluster.lake.rows("cluster_offset_commits")) == 2
     cluster.run()

@@ -16,7 +16,7 @@ from spark_jobs.contracts import ExpectationsConfig, JobReport
 from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CHECKS, evaluate
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.published import checked
+from spark_jobs.lake.view import expectation_results
 from spark_jobs.outlines import RangesOutline
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
@@ -48,7 +48,7 @@ def lake(built: Lake, tmp_path: Path) -> Lake:
 
 
 def expect(lake: Lake, ranges: dict[str, tuple[int, int]] | None = None) -> JobReport:
-    due = checked.pending_ranges(str(lake.path)) if ranges is None else ranges
+    due = expectation_results.pending_ranges(str(lake.path)) if ranges is None else ranges
     return launch.run(ExpectationsConfig(str(lake.path), "expect", AS_OF_MS, due))
 
 
@@ -96,7 +96,7 @@ def test_what_was_published_meets_every_expectation_and_the_pages_need_no_networ
     assert "as many rows as the ledger counts" in page.read_text()
     assert sum(path.stat().st_size for path in (lake.path / "data_docs").rglob("*") if path.is_file()) < 500_000
 
-    assert checked.pending_ranges(str(lake.path)) == {}
+    assert expectation_results.pending_ranges(str(lake.path)) == {}
     again = expect(lake)
     assert not again.used_executor
     assert again.plan == RangesOutline(())

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import LatestConfig
-from spark_jobs.lake.decoded.view_names import view_name
+from spark_jobs.lake.view.decoded.topic_asset import view_name
 from spark_jobs.lake_commands.query.command import printed
 from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
 from spark_jobs.policies.policies_file import read_policies

@@ -242,7 +242,7 @@ FAULTS = (
     ),
     Fault(
         "two topics have one view",
-        "spark_jobs/lake/decoded/view_names.py",
+        "spark_jobs/lake/view/decoded/topic_asset.py",
         '    return "__" if byte == ord("_") else',
         '    return "_" if byte == ord("_") else',
         (QUERY, "-k", "view"),
@@ -277,7 +277,7 @@ FAULTS = (
     ),
     Fault(
         "a view that a user made in place of ours is lost",
-        "spark_jobs/lake_commands/register/duckdb_file.py",
+        "spark_jobs/lake_commands/register/register.py",
         " AND found.comment = ours.one_row",
         "",
         (VIEWS, "-k", "not_lost"),
@@ -291,7 +291,7 @@ FAULTS = (
     ),
     Fault(
         "a query of a view without rows that has a condition is no error",
-        "spark_jobs/lake_commands/register/duckdb_file.py",
+        "spark_jobs/lake_commands/register/register.py",
         "{'problem' if failed else 'NULL'}::",
         "{'NULL'}::",
         (BROKEN_VIEWS, "-k", "harmed_file_of_records"),

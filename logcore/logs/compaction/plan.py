@@ -52,7 +52,7 @@ from logcore.logs.model.partition_directory import (
 )
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retention import RetentionFacts
-from logcore.logs.retention.started_directory import start_of, started_files
+from logcore.logs.retention.retention_plan import start_of, started_files
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,

@@ -45,8 +45,7 @@ from logcore.logs.recovery.segment_recovery import (
     Recover,
     WouldNotStart,
 )
-from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets
-from logcore.logs.recovery.working_files import RecoveryStep, WorkingFiles
+from logcore.logs.recovery.working_files import RecoveryStep, SnapshotOffsets, WorkingFiles
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer

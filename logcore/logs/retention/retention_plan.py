@@ -18,6 +18,14 @@ because of that, so they are written for every line.
 Source: Kafka UnifiedLog.deleteOldSegments, deleteSegments, maybeIncrementLogStartOffset,
 maybeIncrementLocalLogStartOffset, updateLogStartOffset, isRemoteLogEnabled; LogLoader.load;
 LogManager.checkpointLogStartOffsetsInDir; Partition.deleteRecordsOnLeader.
+
+A partition directory with the file names that a broker's start leaves. Retention and cleaning begin with it.
+
+Files of an interrupted cleaning decide which segments are the log (`logcore.segments.startup`). If its output replaces
+other segments, the new directory does not have those. So the output must be sound. A start does not check this: it
+removes good segments and keeps a damaged one.
+
+Belongs here: names, and the files under them. `recovery` is a start that repairs segments.
 """
 
 from __future__ import annotations
@@ -42,7 +50,6 @@ from logcore.logs.retention.retained_segments import (
     read_segment,
 )
 from logcore.logs.retention.retention import CLEANUP_DELETE, Decision, decide
-from logcore.logs.retention.started_directory import start_of, started_files
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
@@ -53,11 +60,52 @@ from logcore.segments.filenames import (
     can_be_tiered,
     segment_file_name,
 )
-from logcore.segments.scanning.scan import Stretch
+from logcore.segments.scanning.scan import Stretch, scan
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.segments.side_files.leader_epochs import Epochs
-from logcore.segments.startup import StartFiles
+from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start, misnamed
 from logcore.texts import milliseconds
+
+
+def start_of(directory: PartitionDirectory) -> StartFiles:
+    """Find what a start would do with a directory's names.
+
+    Raises:
+        LogError: The output of an interrupted cleaning is in force and damaged, or its name is not an offset.
+    """
+    for name in misnamed(directory.files):
+        raise LogError(
+            "it has the name of an interrupted cleaning's output, but without an offset of 20 digits",
+            file=name,
+            topic_partition=str(directory.topic_partition),
+            advice="Move it away: no broker wrote it.",
+        )
+
+    def next_offset(name: str) -> int:
+        file = directory.files[name]
+        walk = scan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
+        damage = next((item for item in walk if isinstance(item, Stretch)), None)
+        if damage is None and walk.accounting.padding == 0:
+            return walk.next_offset
+        raise LogError(
+            "an interrupted cleaning wrote it to replace other segments, and it is damaged",
+            file=name,
+            position=walk.accounting.valid if damage is None else damage.position,
+            topic_partition=str(directory.topic_partition),
+            advice="Restore the replaced segments without it, or try `loglake recover --salvage`.",
+        )
+
+    return kept_at_start(directory.files, next_offset)
+
+
+def started_files(directory: PartitionDirectory, start: StartFiles) -> dict[str, ProposedFile]:
+    """Every file that a start keeps, unchanged, under its new name."""
+    files: dict[str, ProposedFile] = {name: Keep(now) for name, now in start.kept.items()}
+    named = set(start.kept.values())
+    for name in directory.files:
+        if name not in start.dropped and not is_plain_name(name) and name not in named:
+            files[name] = Keep(name)
+    return files
 
 
 def segment_findings(

@@ -14,13 +14,15 @@ What an Avro type becomes: a column, and a function that reads a value from the 
 | union of null and one type | that type, nullable |
 | a record inside of itself, or without fields; `null` | JSON text |
 | other unions | struct with a nullable field for each type, named as the type, with `_` for each dot; one is set |
+
+An Avro type and the column that it shares with types of other schemas.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +32,6 @@ import pyarrow as pa
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.columns.kernels.parsing.parsing_frames import NULL_FIRST, NULL_SECOND, NodeKind
-from logcore.values.avro.column_types import as_stored, avro_form
 from logcore.values.avro.schema import (
     Again,
     Array,
@@ -47,13 +48,61 @@ from logcore.values.avro.schema import (
 from logcore.values.blocks.decoded_block import decode_block
 from logcore.values.blocks.program import Node, Program, ProgramBuilder, UnknownToKernel
 from logcore.values.column import DecodedBlock
-from logcore.values.form import ValueColumn
+from logcore.values.form import EMPTY, ITEMS, JSON, NULL, UNION, Form, ValueColumn
 from logcore.values.invalid_schema import InvalidSchemaError
 from logcore.values.json.fragment import Entries, Fragment, json_text
 from logcore.values.limits import DEEPEST_VALUE, check_size
 from logcore.values.undecodable import Reason, Undecodable
 
 _NULL = Primitive("null")
+
+
+def avro_form(kind: Type) -> Form:
+    """Return the form of the column that a type becomes."""
+    match kind:
+        case Array(inner) | Map(inner):
+            return Form("", union_field(kind), {ITEMS: avro_form(inner)})
+        case Union(branches):
+            others = [each for each in branches if each != _NULL]
+            if len(others) == 1:
+                return avro_form(others[0])
+            return Form(UNION if others else NULL, "", {union_field(each): avro_form(each) for each in others})
+        case RecordType(_, fields):
+            parts = {each.name: avro_form(each.type) for each in fields}
+            return Form("" if fields else EMPTY, union_field(kind), parts)
+        case Again():
+            return Form(JSON, union_field(kind))
+        case _:
+            return Form(NULL if kind == _NULL else "", union_field(kind))
+
+
+def as_stored(kind: Type, column: ValueColumn | None) -> Type:
+    """Return a type without the logical types that its column does not have.
+
+    Args:
+        column: None: it has none of them.
+    """
+    is_several = isinstance(kind, Union) and sum(each != _NULL for each in kind.branches) > 1
+    if column is not None and column.is_union and not is_several and not isinstance(kind, Union):
+        column = column.parts.get(union_field(kind))
+    match kind:
+        case Array(items):
+            return Array(as_stored(items, column and column.items))
+        case Map(values):
+            return Map(as_stored(values, column and column.items))
+        case Union(branches) if is_several:
+            return Union(tuple(as_stored(each, column and column.parts.get(union_field(each))) for each in branches))
+        case Union(branches):
+            return Union(tuple(as_stored(each, column) for each in branches))
+        case RecordType(_, fields):
+            stored = (as_stored(each.type, column and column.parts.get(each.name)) for each in fields)
+            return replace(kind, fields=tuple(replace(each, type=of) for each, of in zip(fields, stored, strict=True)))
+        case Primitive() | Fixed() if kind.logical and not (column and column.is_logical):
+            return replace(kind, logical="", precision=0, scale=0)
+        case _:
+            return kind
+
+
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """Of the years 1 to 9999, since 1970."""
 _FIRST_MICRO, _END_MICRO = -62_135_596_800_000_000, 253_402_300_800_000_000

@@ -29,7 +29,6 @@ from logcore.logs.compaction.selection import Refusal
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import (
     CleaningResult,
     CleaningTask,
@@ -40,6 +39,7 @@ from spark_jobs.compaction.log_cleaning import (
     directory_of,
     planned,
 )
+from spark_jobs.compaction.newest_by_key import Aborted
 from spark_jobs.compaction.spread.faults import faults, stopping
 from spark_jobs.lake.segments.log_directory import segment_bytes, zeros
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments

@@ -23,11 +23,11 @@ from spark_jobs.lake.delta.tables.snapshots import (
     open_dataset,
     open_table,
     reading,
+    scan,
     table_folder,
     table_uri,
 )
 from spark_jobs.lake.delta.tables.table_creation import schema_of_table
-from spark_jobs.lake.delta.tables.table_scan import scan
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 

@@ -21,8 +21,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
-from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table, read_rows
-from spark_jobs.lake.delta.tables.table_scan import scan_file
+from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table, read_rows, scan_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals

@@ -5,8 +5,13 @@ operator's home, because the content of a lake must not make a check green. Resu
 table are our own. Everything is evaluated again after a commit of another engine, and if the file is missing or cannot
 be parsed. Failures are evaluated again as soon as the table or the ledger has another version. A failure that only
 Spark finds, on rows, counts until Spark has checked the rows again. Which offsets are not checked yet is recorded in
-the tables (:mod:`spark_jobs.lake.published.checked`).
+the tables (:mod:`spark_jobs.lake.view.expectation_results`).
 Great Expectations is never imported here.
+
+The offset up to which ``expectations`` has checked the published rows of each log.
+
+It is recorded as the version of application ``expectations/<log>`` in the table ``findings``. So if a run dies between
+publishing and checking, the next run checks.
 """
 
 from __future__ import annotations
@@ -20,13 +25,46 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from spark_jobs.contracts import JobReport
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.state import foreign_commits
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
-from spark_jobs.lake.published.checked import pending_ranges
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import RangesOutline
+
+
+def pending_ranges(lake: str) -> dict[str, tuple[int, int]]:
+    """Return published offset ranges that are not checked yet, by log key."""
+    logs = sorted(archive.read_logs(lake))
+    frontiers = frontier.read_frontiers(lake, logs)
+    checked = commits.versions(lake, "findings", [_application_id(log) for log in logs])
+    pending = {}
+    for log in logs:
+        done, end = checked[_application_id(log)] or 0, frontiers[log] or 0
+        if end > done:
+            pending[log] = (done, end)
+    return pending
+
+
+def mark_checked(lake: str, ranges: Mapping[str, tuple[int, int]], run_id: str) -> None:
+    """Record that these ranges were checked, with any outcome."""
+    ids = [_application_id(log) for log in ranges]
+    before = commits.versions(lake, "findings", ids)
+    guards = [
+        Guard(_application_id(log), before[_application_id(log)], end)
+        for log, (_, end) in sorted(ranges.items())
+        if end > (before[_application_id(log)] or 0)
+    ]
+    commits.add_files(lake, "findings", [], run_id, guards)
+
+
+def _application_id(log: str) -> str:
+    return f"expectations/{log}"
+
 
 FOLDER = "expectations"
 _DOCS_FOLDER = "data_docs"

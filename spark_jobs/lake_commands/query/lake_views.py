@@ -12,12 +12,12 @@ from deltalake import DeltaTable, QueryBuilder
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
-from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.tables.snapshots import open_table, reading, table_uri
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.view.decoded.topic_asset import view_name
 
 READER_FEATURES = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 """Features of Delta's readers that `loglake query` reads. Source: tests/spark/test_foreign_tables.py."""

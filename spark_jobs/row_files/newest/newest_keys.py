@@ -6,6 +6,8 @@
 
 So memory is at most one map, whatever the number of keys, and the offsets of the result as one bit each. Rows need not
 be in order. Where the compiled kernels do not work, a plain map does the same.
+
+A set of offsets: a bit for each offset between the least and the greatest, or a sorted array if that is smaller.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -21,10 +24,63 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from logcore.columns.cleaning.keyed_batches import hashes_of_column
+from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import Halves, HashKey, NewestHashes, OffsetMap, Offsets
 from logcore.columns.engines import Engine, default_engine
 from logcore.columns.kernels.families import Work
-from spark_jobs.row_files.newest.offset_set import OffsetSet
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSet:
+    """Offsets, and whether other offsets are among them."""
+
+    count: int
+    _bits: NewestBits | None
+    _sorted: Offsets
+
+    @classmethod
+    def of(cls, parts: Iterable[Offsets], least: int, greatest: int, about: int) -> Self:
+        """Create a set.
+
+        Args:
+            parts: The offsets, in any order, none of them twice.
+            least: No offset is lower.
+            greatest: No offset is higher.
+            about: How many they are, or a few more. This decides how they are kept.
+        """
+        if greatest - least < 64 * about:
+            count = 0
+
+            def rising() -> Iterable[Offsets]:
+                nonlocal count
+                for part in parts:
+                    count += len(part)
+                    yield np.sort(part)
+
+            bits = NewestBits.of_offsets(least, greatest + 1, rising())
+            return cls(count, bits, np.zeros(0, np.int64))
+        held = list(parts)
+        joined = np.concatenate(held) if held else np.zeros(0, np.int64)
+        joined.sort()
+        return cls(len(joined), None, joined)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Return which of some offsets are in the set."""
+        found: npt.NDArray[np.bool_]
+        if self._bits is not None:
+            inside = (offsets >= self._bits.first) & (offsets < self._bits.end)
+            places = np.where(inside, offsets - self._bits.first, 0)
+            found = inside & ((self._bits.bits[places >> 3] >> (places & 7).astype(np.uint8) & 1) == 1)
+            return found
+        if not len(self._sorted):
+            return np.zeros(len(offsets), dtype=bool)
+        at = np.minimum(np.searchsorted(self._sorted, offsets), len(self._sorted) - 1)
+        found = self._sorted[at] == offsets
+        return found
+
 
 KEYS_IN_MEMORY = 8 << 20
 """Keys of a full map; a key takes at most 51 bytes. Values are never in memory."""

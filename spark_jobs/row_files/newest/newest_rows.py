@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from logcore.columns.cleaning.offset_map import Offsets
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.row_files.newest.newest_keys import KEYS_IN_MEMORY, NewestKeys
-from spark_jobs.row_files.newest.offset_set import OffsetSet
+from spark_jobs.row_files.newest.newest_keys import KEYS_IN_MEMORY, NewestKeys, OffsetSet
 from spark_jobs.row_files.published_rows import Span, published_rows
 
 KEY_COLUMNS = ("log_id", "partition", "offset", "key")

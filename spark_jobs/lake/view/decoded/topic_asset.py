@@ -1,4 +1,10 @@
-"""A table of a topic as checks and pages show it: place, version, rows, columns."""
+"""A table of a topic as checks and pages show it: place, version, rows, columns.
+
+Names of the tables of topics in SQL: one rule for `loglake query` and for views of other engines.
+
+SQL engines compare names without case, and many allow letters, digits and `_` only. The rule keeps different topics
+apart under both conditions: `orders-eu` and `orders_eu` are `orders_2deu` and `orders__eu`.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,39 @@ import pyarrow as pa
 
 from spark_jobs.lake.decoded.followed_topics import followed_topics
 from spark_jobs.lake.decoded.topic_tables import topic_table
-from spark_jobs.lake.decoded.view_names import view_name
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.view.shown_tables import ShownColumn
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def view_name(kind: str, topic: str) -> str:
+    """Return the SQL name of a table of a topic, such as `decoded_orders`.
+
+    Lower-case letters and digits stay. `_` becomes `__`. Each other byte in UTF-8 becomes `_` and two hexadecimal
+    digits. So two topics have one name only if they are equal.
+
+    Args:
+        kind: Folder of the table: `decoded` or `undecoded`.
+        topic: Name of the topic.
+    """
+    return f"{kind}_{escaped(topic)}"
+
+
+def escaped(name: str) -> str:
+    """Return a name in the characters that a SQL name may have, as :func:`view_name` says."""
+    return "".join(_escaped(byte) for byte in name.encode())
+
+
+def _escaped(byte: int) -> str:
+    if byte in _PLAIN:
+        return chr(byte)
+    return "__" if byte == ord("_") else f"_{byte:02x}"
+
 
 COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "published_at")
 """Columns that are those of ``records``."""

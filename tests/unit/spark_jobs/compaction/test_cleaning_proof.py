@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.cleaning.offset_map import HashKey
-from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows
-from spark_jobs.compaction.newest_by_key import ExactNewest, HashedNewestByKey, NewestByKey
+from spark_jobs.compaction.newest_by_key import Aborted, ExactNewest, HashedNewestByKey, NewestByKey
 from tests import handmade
 
 Row = tuple[bytes | None, bytes | None]

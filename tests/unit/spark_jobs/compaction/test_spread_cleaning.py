@@ -15,8 +15,8 @@ from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.records.record import read_records
 from logcore.segments.scanning.scan import ScannedBatch, scan
-from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
+from spark_jobs.compaction.newest_by_key import Aborted
 from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.lake.segments.archive import Segment
 from tests import handmade

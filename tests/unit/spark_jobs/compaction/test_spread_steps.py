@@ -14,8 +14,8 @@ import pytest
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
+from spark_jobs.compaction.newest_by_key import Aborted
 from spark_jobs.compaction.spread import round_plan, spread_cleaning, steps
 from spark_jobs.compaction.spread.steps import (
     OFFSET_SHIFT,

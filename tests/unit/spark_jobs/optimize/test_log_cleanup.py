@@ -19,8 +19,8 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import deletion, object_store, storage
 from spark_jobs.lake.table_schemas import FINDINGS
-from spark_jobs.optimize import job, log_cleanup
-from spark_jobs.optimize.log_cleanup import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
+from spark_jobs.optimize import job
+from spark_jobs.optimize.job import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
 
 NAME = "findings"
 
@@ -107,8 +107,8 @@ def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_vers
     checkpoints = delta_log.log_files(lake, NAME).checkpoints
     placed = {20: now_ms - 3 * CHECKPOINT_EVERY_MS, 30: now_ms}
     monkey = {v: file.__class__(file.path, file.size, file.modified_ms, placed[v]) for v, file in checkpoints.items()}
-    assert not list(log_cleanup._needless(monkey, 30, now_ms))
-    assert [file.path for file in log_cleanup._needless(monkey, 30, now_ms + CHECKPOINTS_MS)] == [checkpoints[20].path]
+    assert not list(job._needless(monkey, 30, now_ms))
+    assert [file.path for file in job._needless(monkey, 30, now_ms + CHECKPOINTS_MS)] == [checkpoints[20].path]
     for version in range(20, 30):  # what is left of version 20 is its checkpoint alone
         os.unlink(delta_log.commit_file(lake, NAME, version))
     assert rows_at(lake, 20) == 20
@@ -176,7 +176,7 @@ def test_a_damaged_commit_stays(lake):
 def test_files_that_are_kept_longer_than_checkpoints_date_their_removal_keep_the_commits(
     lake, monkeypatch, vacuum, after_days, goes
 ):
-    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS", 5)
+    monkeypatch.setattr(job, "KEPT_COMMITS", 5)
     monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
     config = OptimizeConfig(
         lake, "run", storage.clock_ms(lake), apply=True, vacuum=vacuum, vacuum_after_ms=after_days * 86_400_000
@@ -186,7 +186,7 @@ def test_files_that_are_kept_longer_than_checkpoints_date_their_removal_keep_the
 
 
 def test_commits_go_where_the_library_has_just_written_a_checkpoint_by_itself(lake, monkeypatch):
-    monkeypatch.setattr(log_cleanup, "KEPT_COMMITS", 5)
+    monkeypatch.setattr(job, "KEPT_COMMITS", 5)
     config = OptimizeConfig(lake, "run", storage.clock_ms(lake), apply=True)
     plan = job.plan(config)
     assert NAME not in plan.checkpoints
@@ -200,7 +200,7 @@ def test_delta_cleans_by_age_only_after_a_run_has_seen_the_commits_and_the_longe
 ):
     cleaned = []
     monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
-    monkeypatch.setattr(job.log_cleanup, "drop_commits", lambda *_: 0)
+    monkeypatch.setattr(job, "drop_commits", lambda *_: 0)
     monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda table: cleaned.append(table))
     clock = storage.clock_ms(lake)
     monkeypatch.setattr(storage, "clock_ms", lambda root: clock + age_days * 86_400_000)

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine, available
-from spark_jobs.row_files.newest.newest_keys import NewestKeys
-from spark_jobs.row_files.newest.offset_set import OffsetSet
+from spark_jobs.row_files.newest.newest_keys import NewestKeys, OffsetSet
 from tests.sampling import chance
 
 Rows = list[tuple[int, bytes]]

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.lake.delta.tables import snapshots, table_creation
-from spark_jobs.lake.delta.tables.table_scan import scan, scan_file
+from spark_jobs.lake.delta.tables.snapshots import scan, scan_file
 from spark_jobs.lake.table_specs import TABLES
 
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("start_offset", pa.int64())])
