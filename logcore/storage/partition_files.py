@@ -4,8 +4,6 @@
 in place, from its last offset. A directory in use may change between listing and reading: then it is read again.
 
 What lies at a path where no log is: files of other programs, by their names and first bytes.
-
-Belongs here: what messages say about them. `logcore.storage.discovery` finds logs, and walks below such a path.
 """
 
 from __future__ import annotations

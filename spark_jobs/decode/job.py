@@ -11,7 +11,7 @@ Both tables record a digest of the policy. With another digest a topic waits unt
 rows stay. It also waits if rows below its frontier were written again in ``records``.
 
 A worker that dies is tried once more, with every row decoded the plain way. If that worker dies too, the row that it
-dies of is found, and is a row that could not be decoded (``deadly_rows``).
+dies of is found, and is a row that could not be decoded.
 
 Rows that end the process that decodes them are found and given up; all other rows are decoded.
 

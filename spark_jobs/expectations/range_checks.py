@@ -3,7 +3,7 @@
     plain comparisons       of the counts of each range
     Great Expectations      of the counts of rows that Spark made, with its Spark engine
 
-The frame has a row for each range, with counts, never keys or values of records, so the pages of ``data_docs`` can be
+The frame has a row for each range, with counts, never keys or values of records, so the pages of Data Docs can be
 shown to anyone. A check that examined nothing is a failure: the last result says whether every expectation was
 evaluated on every range.
 """

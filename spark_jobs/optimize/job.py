@@ -11,10 +11,9 @@ with rows of several logs, or out of order; ``--replace`` writes it again. After
 planned again from a fresh snapshot.
 Without ``apply`` only the plan is made.
 
-Which files are removed is in ``unused_files``. ``deltalake``'s own
-``optimize.compact`` (1.6.6) is not used. It syncs no file, and writes no page checksums and no row digest, so ``loglake
-verify`` would not see a changed bit. Its commit records no application versions. It cannot open files where
-``delta_location`` gives a table another name.
+``deltalake``'s own ``optimize.compact`` (1.6.6) is not used. It syncs no file, and writes no page checksums and no row
+digest, so ``loglake verify`` would not see a changed bit. Its commit records no application versions. It cannot open
+files where ``delta_location`` gives a table another name.
 
 Decoding adds files in each run and never joins them, so ``decoded/<topic>`` and ``undecoded/<topic>`` are merged as
 ``records`` is, log by log in the order of offsets. A commit of a merge records no version: frontiers, policy and

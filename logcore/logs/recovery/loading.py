@@ -6,7 +6,7 @@
     3  unless the broker stopped cleanly: segments from the one with the recovery point on are recovered, in order. One
        whose offsets do not increase is emptied; after the first cut every later segment is dropped
     4  a log that now ends below its start is dropped as a whole, and begins empty there
-    5  leader epochs are cut at both ends, producers rebuilt from snapshots: `producer_states`
+    5  leader epochs are cut at both ends, producers rebuilt from snapshots
 
 A segment with offsets too far above its base is split, and pass 2 or 3 is repeated. Everything that keeps a broker from
 starting is a WouldNotStart. Source: Kafka LogLoader, LocalLog.splitOverflowedSegment, UnifiedLog.

@@ -24,8 +24,6 @@ A partition directory with the file names that a broker's start leaves. Retentio
 Files of an interrupted cleaning decide which segments are the log (`logcore.segments.startup`). If its output replaces
 other segments, the new directory does not have those. So the output must be sound. A start does not check this: it
 removes good segments and keeps a damaged one.
-
-Belongs here: names, and the files under them. `recovery` is a start that repairs segments.
 """
 
 from __future__ import annotations

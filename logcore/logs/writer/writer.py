@@ -1,6 +1,6 @@
 """Writing a log as a broker does: from append calls to the files of a partition directory.
 
-    append       first a new segment, if the active one is full (`open_segment`): by size, by time, by its indexes
+    append       first a new segment, if the active one is full: by size, by time, by its indexes
     roll         the new base is the offset of the append's first batch, or the log end if that is higher; the old
                  segment's indexes are closed, a producer snapshot is written for the new base, and everything below it
                  is flushed
@@ -29,8 +29,7 @@ The count of bytes since the last entry restarts when a segment is opened and wh
 indexes depend on the history of its broker. An index has room for `segment.index.bytes` in whole entries. Until it is
 closed its file has that size, with zeros after the entries. The time index keeps one entry free for closing.
 
-Source: Kafka LogSegment.append, shouldRoll, truncateTo, onBecomeInactiveSegment; AbstractIndex. Belongs here: one
-segment. `writer` has the list of segments.
+Source: Kafka LogSegment.append, shouldRoll, truncateTo, onBecomeInactiveSegment; AbstractIndex.
 """
 
 from __future__ import annotations

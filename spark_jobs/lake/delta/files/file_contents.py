@@ -3,7 +3,7 @@
 Files of another engine may have rows of several logs, in any order. Three columns show which. The result is cached in
 the process, because the file that a table names under a path never changes.
 
-This module reads those columns. ``completeness``, ``optimize`` and ``replace`` use the result.
+This module reads those columns. The comparison with the ledger, ``optimize`` and ``replace`` use the result.
 """
 
 from __future__ import annotations
