@@ -3,6 +3,12 @@
 A file is read once. During this pass its row digest is computed again, least and greatest values are compared with the
 Delta log and the footer, and offsets of records are kept for the verification of their logs. Rows of ``records`` that
 no digest verifies are compared with the archive in the same pass.
+
+Statistics in the footers of Parquet files that may be damaged, read by a process of their own.
+
+A damaged footer can end the process that reads its columns with Arrow, by a C++ exception that Python cannot catch. So
+a child process reads first. If it dies, the file is damaged, another child is started, and the verification continues.
+A process that verifies has at most one child, and only if the digest of some file does not prove its footer.
 """
 
 from __future__ import annotations
@@ -10,8 +16,16 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +40,6 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.commits import read_table_log
 from spark_jobs.lake_verification.comparison import MAX_INT64, SCHEMA, Archive, RowComparison, by_log
-from spark_jobs.lake_verification.footers import GroupStatistics, footers, read_statistics
 from spark_jobs.lake_verification.runs import LogRuns, OffsetRuns
 from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, file_name, way_out
 from spark_jobs.lake_verification.verified_thing import (
@@ -38,6 +51,72 @@ from spark_jobs.lake_verification.verified_thing import (
     readable,
 )
 from spark_jobs.placed_finding import PlacedFinding
+
+GroupStatistics = dict[str, tuple[Any, Any, int | None]]
+"""By column: least value, greatest value (None: not recorded) and number of nulls."""
+
+
+class Footers:
+    """Reads footers in a child, which ends with this process."""
+
+    def __init__(self) -> None:
+        self._child: ProcessPoolExecutor | None = None
+
+    def statistics(self, path: str) -> list[GroupStatistics]:
+        """Statistics by row group.
+
+        Raises:
+            DataUnreadable: The footer is damaged.
+            OSError: The file can't be read.
+        """
+        if self._child is None:
+            # Not forked: locks that other threads of this process hold would never be released in the child.
+            self._child = ProcessPoolExecutor(1, get_context("spawn"), _begin, (os.getpid(),))
+        try:
+            return self._child.submit(read_statistics, path).result()
+        except BrokenProcessPool as error:
+            self._child.shutdown()
+            self._child = None
+            raise DataUnreadable("its footer ends the process that reads it") from error
+
+
+@cache
+def footers() -> Footers:
+    """The ones of this process."""
+    return Footers()
+
+
+def read_statistics(path: str) -> list[GroupStatistics]:
+    """Read what :meth:`Footers.statistics` returns; called in the child."""
+    found: list[GroupStatistics] = []
+    with open_parquet(path) as parquet:
+        metadata = parquet.metadata
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            of_group: GroupStatistics = {}
+            for at in range(group.num_columns):
+                column = group.column(at)
+                said = column.statistics if column.is_stats_set else None
+                if said is not None:
+                    bounds: tuple[Any, Any] = None, None
+                    with suppress(OverflowError):  # a column of another program, with times that Python does not have
+                        bounds = (said.min, said.max) if said.has_min_max else bounds
+                    of_group[column.path_in_schema] = (*bounds, said.null_count if said.has_null_count else None)  # type: ignore[attr-defined]
+            found.append(of_group)
+    return found
+
+
+def _begin(parent: int) -> None:
+    """Discard stderr: the message of C++ when it ends the process is not ours. End when a killed parent has ended."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
 
 CHUNK_ROWS = 65_536
 _NAMES = pa.dictionary(pa.int32(), pa.string())

@@ -13,10 +13,9 @@ from deltalake import write_deltalake
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake_verification import footers
+from spark_jobs.lake_verification import files
 from spark_jobs.lake_verification.comparison import Archive
-from spark_jobs.lake_verification.files import data_file
-from spark_jobs.lake_verification.footers import read_statistics
+from spark_jobs.lake_verification.files import data_file, read_statistics
 from spark_jobs.lake_verification.state import read_lake
 from spark_jobs.lake_verification.verified_thing import DataUnreadable
 from tests.unit.spark_jobs.lake_verification.harmed_files import (
@@ -135,9 +134,9 @@ def test_a_footer_that_ends_the_process_of_its_reader_is_a_finding(lake, monkeyp
     state = read_lake(str(lake.path))
     archived = Archive(str(lake.path), state.held(), state.segments)
     file = state.tables["records"].files[0]
-    monkeypatch.setattr(footers, "read_statistics", os._exit)
+    monkeypatch.setattr(files, "read_statistics", os._exit)
     with pytest.raises(DataUnreadable, match="ends the process"):
-        footers.footers().statistics(9)  # the child ends with this code
+        files.footers().statistics(9)  # the child ends with this code
     monkeypatch.undo()
     without_proof = replace(data_file(state, archived, "records", file), content_digest=None)
     assert without_proof.verify().findings == []
