@@ -219,8 +219,8 @@ def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: L
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_damaged_segment_that_retention_retired_does_not_come_back_when_the_source_is_whole(
-    is_deleted: bool, source: LogDirectory, lake: Lake
+def test_damage_of_a_segment_that_retention_retired_is_history_and_the_segment_does_not_come_back(
+    is_deleted: bool, source: LogDirectory, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = log_of_two(source)
     whole = {path: path.read_bytes() for path in log.segments()}
@@ -238,6 +238,10 @@ def test_a_damaged_segment_that_retention_retired_does_not_come_back_when_the_so
     report = lake.turn(source.path)["ingest"]
     assert report.findings == ()
     assert sorted((row["segment_id"], row["retired_because"]) for row in lake.rows("segments")) == before
+    assert damage_of(read_state(str(lake.path))) == ()
+    assert said(capsys, "status", lake.path)[0] == 0
+    code, printed = said(capsys, "verify", lake.path)
+    assert code == 0, printed
 
 
 def test_such_damage_stays_where_a_run_reads_another_segment_alone(

@@ -19,7 +19,7 @@ from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger.finding_rows import read_findings
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
-from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow, Segment
+from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, RETENTION, LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.ledger_states import ALARMING
@@ -47,8 +47,7 @@ def read_open_findings(
         TableUnreadable: A required table cannot be read.
     """
     stored = [placed for placed in read_findings(lake) if placed.log in logs]
-    replaced = frozenset(s.segment_id for s in segments if s.retired_because in (CUT_BACK, FILLED))
-    now = _Now(lake, replaced, ledger, stored)
+    now = _Now(lake, {segment.segment_id: segment for segment in segments}, ledger, stored)
     found: dict[str, list[PlacedFinding]] = {}
     for placed in stored:
         if placed.log is not None and now.is_open(placed, logs[placed.log]):
@@ -106,14 +105,15 @@ class _Now:
     """The present lake, as far as the stored findings need it: each part is read at its first use."""
 
     lake: str
-    replaced_segments: frozenset[str]
-    """Segments whose bytes no longer feed a log."""
+    segments: Mapping[str, Segment]
+    """Segments by id, with retired ones."""
     ledger: Mapping[str, Sequence[LedgerRow]]
     stored: Sequence[PlacedFinding]
 
     def is_open(self, placed: PlacedFinding, row: LogRow) -> bool:
         """Return whether the finding still counts; ``row``: its log."""
-        if placed.segment_id in self.replaced_segments:
+        segment = self.segments.get(placed.segment_id or "")
+        if segment is not None and segment.retired_because in (CUT_BACK, FILLED):
             return False
         finding = placed.finding
         match persistence_of(finding.rule):
@@ -143,8 +143,15 @@ class _Now:
                 # Without a high watermark the log's end counts, as `--high-watermark log-end` says.
                 is_beyond = finding.end_offset is None or finding.end_offset > row.next_offset
                 return is_beyond and row.high_watermark is not None
-            case Persistence.FOR_GOOD | Persistence.UNTIL_REPLACED:
+            case Persistence.UNTIL_REPLACED:
+                # Nobody reads bytes that retention retired. Offsets that they hid are still in the ledger.
+                return segment is None or segment.retired_because != RETENTION or self._hides_offsets(segment)
+            case Persistence.FOR_GOOD:
                 return True
+
+    def _hides_offsets(self, segment: Segment) -> bool:
+        rows = (row for row in self.ledger.get(segment.log, ()) if row.state in ALARMING)
+        return any(row.start_offset < segment.next_offset and segment.base_offset < row.end_offset for row in rows)
 
     def _logs_with(self, persistence: Persistence) -> list[str]:
         rules = {placed.log for placed in self.stored if persistence_of(placed.finding.rule) is persistence}
