@@ -11,6 +11,7 @@ A table is rebuilt in one of two ways. `records` and all tables that cannot be d
 Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
 ``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted,
 and a table of the cluster if it cannot be read: the next run reads the internal topics at the sources again.
+`withdrawals` that cannot be read are recorded again as the offset ledger has them, without who withdrew rows and why.
 If another program removed or wrote rows of a table that cannot be derived, the version before is restored.
 The old directory is kept in both cases. Copying needs a JVM.
 
@@ -207,6 +208,7 @@ def _archive(options: argparse.Namespace) -> int:
 def _rebuild(options: argparse.Namespace) -> int:
     from spark_jobs.errors import UsageError
     from spark_jobs.lake.delta.state import tables_file
+    from spark_jobs.lake.published import withdrawals
     from spark_jobs.lake.store import lease
     from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.lake_commands import table_rebuild
@@ -239,7 +241,12 @@ def _rebuild(options: argparse.Namespace) -> int:
             for each in made.aside:
                 kept = table_rebuild.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
-            print("the next loglake run rebuilds them")
+            if name == "withdrawals":
+                who = {"who": "loglake repair", "reason": "recorded again: the table was lost"}
+                ranges = withdrawals.record_again(lake, **who, run_id=run_id, as_of_ms=options.now_ms)
+                print(f"table {name}: {ranges:,} ranges that the offset ledger has as withdrawn are recorded again")
+            else:
+                print("the next loglake run rebuilds them")
         tables_file.forget(lake, [name, *made.aside])
     return ExitCode.CLEAN
 
@@ -272,6 +279,8 @@ def plan(lake: str, name: str) -> Rebuild:
     if copies and name != "records" and not _is_readable(lake, name):
         if name == "runs":
             return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
+        if name == "withdrawals":
+            return Rebuild(name, False, (name,), "its rows cannot be read; who withdrew rows, and why, is lost")
         if name in {table.name for table in CLUSTER_TABLES}:
             why = "its rows cannot be read; rows that the cluster's internal topics no longer have are lost"
             return Rebuild(name, False, (name,), why)
@@ -336,7 +345,9 @@ def _plan_lines(made: Rebuild) -> list[str]:
     return [
         f"table {made.name}: {made.why}",
         *(f"  tables/{name} is renamed to tables/.{name}-before-<n>" for name in made.aside),
-        "  the next loglake run rebuilds them",
+        "  the ranges that the offset ledger has as withdrawn are recorded again"
+        if made.name == "withdrawals"
+        else "  the next loglake run rebuilds them",
     ]
 
 

@@ -42,7 +42,7 @@ STATE_FILE = "tables.json"
 _RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
 _WITHOUT_REBUILD = frozenset({"logs", "segments"})
 _WITHOUT_SEGMENT = frozenset({OffsetState.TRIMMED, OffsetState.REMOTE, OffsetState.MISSING})
-_NOT_DERIVED = frozenset({"log_actions", "withdrawals"})
+_NOT_DERIVED = frozenset({"log_actions"})
 
 
 def way_out(lake: str, table: str) -> str:

@@ -373,24 +373,42 @@ def test_commits_that_come_between_leave_the_command_without_a_cut_in_the_wrong_
     assert withdrawn(lake) == []
 
 
-def test_a_lost_table_of_withdrawals_is_a_finding_that_no_rebuild_repairs(
-    lake: Lake, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("lost", ["the table", "its log", "a byte of its rows"])
+def test_a_lost_table_of_withdrawals_is_made_again_with_the_printed_command(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    delete(lake, "offset = 3")
-    assert command(lake, "--apply") == 0
-    (lake.path / "tables" / "withdrawals").rename(lake.path / "kept")
-    capsys.readouterr()
-    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
-    said = {each["rule"]: each["message"] for each in lines(capsys) if "rule" in each}
-    assert said["table-missing"] == (
-        "The table withdrawals is gone, but the offset ledger has withdrawn offsets. "
-        "Restore the table withdrawals from a copy of the lake: nothing else has its rows."
-    )
-    assert "were deleted on purpose or expired, as the offset ledger says." in said["withdrawn-rows"]
-    (lake.path / "kept").rename(lake.path / "tables" / "withdrawals")
-    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 0
-    (said_again,) = (each["message"] for each in lines(capsys) if each.get("rule") == "withdrawn-rows")
-    assert "were deleted on purpose or expired, as the table withdrawals says." in said_again
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    run = ["run", str(source.path), "--lake", str(lake)]
+    with without_spark():
+        assert main(run) == 0
+        DeltaTable(str(lake / "tables" / "records")).delete("offset IN (3, 7)")
+        assert main(["withdraw", str(lake), "--apply"]) == 0
+        table = lake / "tables" / "withdrawals"
+        if lost == "a byte of its rows":
+            [path] = table.glob("**/*.parquet")
+            path.write_bytes(handmade.flip(path.read_bytes(), path.stat().st_size // 3))
+        else:
+            shutil.rmtree(table if lost == "the table" else table / "_delta_log")
+        capsys.readouterr()
+        assert main(["verify", str(lake)]) == 2
+        printed = capsys.readouterr().out
+        commands = [each for each in commands_in(printed) if "withdrawals" in each or "run" in each]
+        assert len(commands) == 2, printed
+        for each in commands:
+            assert main(shlex.split(each)[1:]) == 0, each
+        assert main(["verify", str(lake)]) == 0
+        assert "were deleted on purpose or expired, as the table withdrawals says." in capsys.readouterr().out
+        assert main([*run, "--replace", ".."]) == 0
+    rows = DeltaTable(str(lake / "tables" / "records")).to_pyarrow_table()
+    assert set(rows["offset"].to_pylist()) == {*range(10)} - {3, 7}
+    kept = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    assert sorted((row["start_offset"], row["end_offset"], row["records"], row["cause"]) for row in kept) == [
+        (3, 4, 1, "withdrawn"),
+        (7, 8, 1, "withdrawn"),
+    ]
 
 
 def test_a_replacement_says_which_offsets_stay_withdrawn_and_the_command_brings_them_back(

@@ -291,8 +291,8 @@ FAULTS = (
     Fault(
         "damage that was filled alarms for ever",
         "spark_jobs/lake/view/open_findings.py",
-        "placed.segment_id in self.replaced_segments",
-        "placed.segment_id in ()",
+        "segment.retired_because in (CUT_BACK, FILLED)",
+        "segment.retired_because in ()",
         ("tests/unit/spark_jobs/lake/view/test_alarms.py", "-k", "filled"),
     ),
     Fault(

@@ -30,7 +30,8 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.commits import TableVersions, versions
+from spark_jobs.lake.delta.tables.delta_log import EXPIRED
 from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_of
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -217,6 +218,37 @@ def apply(
     ledger = [row for log in logs for row in _cut_log(lake, log)]
     frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
+
+
+def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int) -> int:
+    """Record what the ledger has as withdrawn in a table that was lost; return the number of ranges.
+
+    Who withdrew them, when and why is lost. What is below the mark of an expiry has expired.
+    """
+    logs, table = archive.read_logs(lake), open_table(lake, "records")
+    expired = versions(lake, "records", [f"{EXPIRED}{log}" for log in logs])
+    rows = [
+        Withdrawal(
+            log=log,
+            topic=each.topic,
+            log_id=each.log_id,
+            partition=each.partition,
+            start_offset=each.start_offset,
+            end_offset=each.end_offset,
+            records=each.records,
+            table_version=0 if table is None else table.version(),
+            run_id=run_id,
+            who=who,
+            withdrawn_ms=as_of_ms,
+            reason=reason,
+            cause=Cause.EXPIRED if each.end_offset <= (expired[f"{EXPIRED}{log}"] or 0) else Cause.WITHDRAWN,
+        )
+        for log, ranges in sorted(frontier.read_ledger(lake, list(logs)).items())
+        for each in ranges
+        if each.withdrawn
+    ]
+    _record(lake, rows, run_id)
+    return len(rows)
 
 
 def _record(lake: str, rows: Sequence[Withdrawal], run_id: str) -> None:
