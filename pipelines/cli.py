@@ -20,7 +20,7 @@ from logcore.storage.objects.answers import said
 
 
 class RunCommand:
-    """``loglake run PATH... --lake DIR``."""
+    """``loglake run [PATH...] --lake DIR``."""
 
     def add_parser(self, subparsers: Any) -> None:
         """Declare the command and its options."""
@@ -30,14 +30,14 @@ class RunCommand:
             description="Archive what is new of each log, validate it, publish final offsets, and check the result. "
             "It can run at any time: with nothing new it changes nothing.",
         )
-        _add_what_runs_read(parser)
+        _add_what_runs_read(parser, needs_path=False)
         _add_replacement(parser.add_argument_group("Publish offsets again"))
         maintenance = parser.add_argument_group("Maintenance")
         maintenance.add_argument(
             "--maintain",
             action="store_true",
             help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
-            "plan only",
+            "plan only; without a PATH maintenance alone, as of a lake whose sources are gone",
         )
         maintenance.add_argument("--apply", action="store_true", help="let --maintain act")
         _add_log_level(parser)
@@ -202,18 +202,18 @@ def _uncollected(module: str) -> Iterator[None]:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _add_what_runs_read(parser: argparse.ArgumentParser) -> None:
-    _add_places(parser.add_argument_group("Places"))
+def _add_what_runs_read(parser: argparse.ArgumentParser, *, needs_path: bool = True) -> None:
+    _add_places(parser.add_argument_group("Places"), "+" if needs_path else "*")
     _add_choice(parser.add_argument_group("Choice of logs"))
     _add_meaning(parser.add_argument_group("Meaning of the logs"))
     _add_sources(parser.add_argument_group("More sources"))
     _add_work(parser.add_argument_group("Engine, rounds and archive"))
 
 
-def _add_places(parser: argparse._ArgumentGroup) -> None:
+def _add_places(parser: argparse._ArgumentGroup, paths: str) -> None:
     parser.add_argument(
         "sources",
-        nargs="+",
+        nargs=paths,
         metavar="PATH",
         help="a log directory, a partition directory (orders-0) or a .log file, also as s3://bucket/prefix; several "
         "may be given; only read",
@@ -371,6 +371,9 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_together(options: argparse.Namespace) -> None:
+    of_sources = (options.replace, options.fill_from, options.remote, options.move_source, options.forget_remote)
+    if not options.sources and (not options.maintain or any(of_sources)):
+        raise ValueError("name the log directories to read as PATH; only --maintain works without them.")
     if options.apply and not options.maintain:
         raise ValueError("--apply lets --maintain act; without --maintain there is nothing to apply.")
     if options.replace is None and (options.replace_since_ms, options.replace_until_ms) != (None, None):

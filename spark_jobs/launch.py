@@ -128,10 +128,12 @@ def check_run(
             chosen and there is no Java for it.
     """
     check_place(lake, (*sources, *beside, *policies.lake.remote))
-    refuse_missing(sources, len(sources) - 1)
+    refuse_missing(sources, max(len(sources) - 1, 0))
     check_writable(lake)
     chosen_engine(engine)
     if identity.read_identity(lake) is None:
+        if not sources:
+            raise UsageError(f"{shown(lake)} is no lake. Name the log directories of its first run. Nothing was made.")
         check_outside_lakes(sources)
         _check_first_sources(sources, engine, chosen or LogSelection())
     else:

@@ -355,7 +355,7 @@ def run_lake(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     lake = registered_lakes.lake_path(options.lake)
     request = _request(options, lake)
-    policies = read_policies(request.policies)
+    policies = read_policies(request.policies) if request.sources else request.policies_of(lake)
     try:  # before anything is created
         beside = (*request.fill_from, *request.remote)
         launch.check_run(lake, request.sources, beside, policies, request.engine, request.selection)
@@ -380,7 +380,10 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None
         nothing = None if is_new else _nothing_to_do(lake, request, policies, as_of_ms, instance)
-        if nothing is not None:
+        if not request.sources:
+            nothing = RunOutcome("", {})
+            _say_of_unread_sources(lake)
+        elif nothing is not None:
             unread = unread_source(nothing.of_paths)
             warned = source_warnings(nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
@@ -517,6 +520,14 @@ def _show(
     for line in tables_lines(lake):
         print(f"  {line}")
     print(verdict_line(outcomes, state, chosen))
+
+
+def _say_of_unread_sources(lake: str) -> None:
+    """Print that no source is read, and which registered ones are gone."""
+    paths = {path for each in registered_lakes.read_registered(lake).intakes for path in each.sources}
+    gone = [shown(path) for path in sorted(paths) if "://" not in path and not os.path.lexists(path)]
+    said = f"; gone: {', '.join(gone)}" if gone else ""
+    sys.stderr.write(f"note: no PATH is named, so no source is read{said}. The lake is maintained.\n")
 
 
 def _say_of_hint(lake: str, hinted: Sequence[Intake], request: RunRequest) -> None:

@@ -357,6 +357,29 @@ def test_a_lake_whose_source_is_dead_gives_a_log_directory_with_the_printed_comm
     assert again.offsets() == {*range(30)}
 
 
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_lake_is_maintained_without_its_source(lake: Lake, tmp_path: Path, is_gone: bool) -> None:
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("topics: {orders: {cleanup.policy: delete, retention.bytes: 1}}")
+    assert lake.run("--policies", policies)[0] == 0
+    if is_gone:
+        shutil.rmtree(lake.source.path)
+    code, printed = said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--apply")
+    assert code == 0, printed
+    assert (f"so no source is read; gone: {lake.source.path}." in printed) == is_gone, printed
+    segments = DeltaTable(lake.path / "tables" / "segments").to_pyarrow_table().to_pylist()
+    assert sorted((row["base_offset"], row["retired_because"]) for row in segments) == [
+        (0, "retention"),
+        (10, "retention"),
+        (20, None),
+    ]
+    assert lake.offsets() == {*range(30)}
+    assert said(lake.capsys, "run", "--lake", lake.path)[0] == 64
+    assert said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--replace", "..")[0] == 64
+    assert said(lake.capsys, "run", "--lake", tmp_path / "none", "--maintain")[0] == 64
+    assert not (tmp_path / "none").exists()
+
+
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
     places = [tmp_path / "one", tmp_path / "two"]
     for place in places:
