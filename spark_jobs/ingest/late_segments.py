@@ -151,7 +151,8 @@ def plan_fill(
         for f in filled
         for filler in f.fillers
     ]
-    parts += [part for segment in retired for part in _rest_of(lake, segment, filled)]
+    reader = HeaderReader(remembered)
+    parts += [part for segment in retired for part in _rest_of(lake, row, own, segment, filled, reader)]
     parts.sort(key=lambda part: part.task.first_offset)
     findings = tuple(_said(row, f, filler) for f in filled for filler in f.fillers)
     return Swap(tuple(retired), archive.FILLED, tuple(parts), findings), undecided
@@ -279,16 +280,10 @@ def _without_damage(
     good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
     if file is not None and not _is_whole(source, file, segment, good, reader):
         return []
-    columns = ["segment_id", "position", "size", "expected_offset", "bytes"]
-    stretches = read_rows(lake, "quarantine", columns, [("segment_id", "==", segment.segment_id)]).to_pylist()
-    stretches.sort(key=lambda stretch: stretch["position"])
     gone: list[_Filled] = []
-    for offset, group in itertools.groupby(stretches, key=lambda stretch: stretch["expected_offset"]):
+    for offset, group in itertools.groupby(_quarantine(lake, segment), key=lambda stretch: stretch["expected_offset"]):
         damage = tuple(group)
-        content = b"".join(stretch["bytes"] for stretch in damage)
-        walk = scan(content, base_offset=0, sealed=True, decode=False)
-        headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
-        above = {_identity_of(header) for header in headers if header.next_offset > row.next_offset}
+        above = _above(row, damage)
         ours = map(_identity, (*good, *_good(_batches_around(lake, feeding, offset, offset + 1))))
         at = segment.origin_position + damage[0]["position"]
         batch = None if file is None else reader.header_at(file, at)
@@ -297,12 +292,28 @@ def _without_damage(
     return gone
 
 
+def _quarantine(lake: str, segment: Segment) -> list[dict[str, Any]]:
+    """Bytes of a segment that cannot be trusted, in their order."""
+    columns = ["segment_id", "position", "size", "expected_offset", "bytes"]
+    stretches = read_rows(lake, "quarantine", columns, [("segment_id", "==", segment.segment_id)]).to_pylist()
+    return sorted(stretches, key=lambda stretch: int(stretch["position"]))
+
+
+def _above(row: LogRow, stretches: Iterable[Mapping[str, Any]]) -> set[BatchIdentity]:
+    """Whole batches in such bytes that reach above the archive's end."""
+    walk = scan(b"".join(each["bytes"] for each in stretches), base_offset=0, sealed=True, decode=False)
+    headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
+    return {_identity_of(header) for header in headers if header.next_offset > row.next_offset}
+
+
 def _has(source: SourceLog, batches: set[BatchIdentity], reader: HeaderReader) -> bool:
-    """Whether a source has all of these batches."""
+    """Whether a source has all of these batches, each in the segment of its offsets."""
     left = set(batches)
     for file in source.segments if left else ():
+        end = source.next_base_offset(file)
         if _ends_above(source, file, min(batches)[0]):
-            left -= {_identity_of(header) for _, header in reader.headers(file) if header is not None}
+            headers = (header for _, header in reader.headers(file) if header is not None)
+            left -= {_identity_of(header) for header in headers if end is None or header.next_offset <= end}
     return not left
 
 
@@ -402,23 +413,39 @@ def _remote_files(source: SourceLog) -> list[str]:
     return [] if start is None else [file.path for file in source.segments if file.base_offset < start]
 
 
-def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[SliceCopy]:
-    """Remaining parts of a damaged segment: its valid stretches, and damage without a replacement."""
-    parts: list[SliceCopy] = []
-    at, base_offset = 0, segment.base_offset
+def _rest_of(
+    lake: str,
+    row: LogRow,
+    source: SourceLog | None,
+    segment: Segment,
+    filled: Sequence[_Filled],
+    reader: HeaderReader,
+) -> list[SliceCopy]:
+    """Remaining parts of a damaged segment: its valid stretches, and damage without a replacement.
+
+    Batches above the archive's end may be the only copy of their records: without them in the log's source, the part
+    before such damage keeps it.
+    """
+    parts: list[tuple[int, int, int, int]] = []
+    at, base_offset, lost = 0, segment.base_offset, 0
     for hole in filled:
         mine = sorted((d for d in hole.damage if d["segment_id"] == segment.segment_id), key=lambda d: d["position"])
         if not mine:
             continue
         start, end = mine[0]["position"], mine[-1]["position"] + mine[-1]["size"]
         if start > at:
-            parts.append(part_of(lake, segment, at, start, base_offset, hole.start))
+            parts.append((at, start, base_offset, hole.start))
         if hole.state == CORRUPT and hole.left is not None and mine[0] == hole.damage[0]:
-            parts.append(part_of(lake, segment, start, end, *hole.left))
-        at, base_offset = end, hole.end
-    if at < segment.size and base_offset < segment.next_offset:  # else zeros or damage after the last offset
-        parts.append(part_of(lake, segment, at, segment.size, base_offset, segment.next_offset))
-    return parts
+            parts.append((start, end, *hole.left))
+        at, base_offset, lost = end, hole.end, start
+    if at < segment.size and base_offset < segment.next_offset:
+        parts.append((at, segment.size, base_offset, segment.next_offset))
+    elif parts and base_offset >= segment.next_offset:
+        above = _above(row, (stretch for stretch in _quarantine(lake, segment) if stretch["position"] >= lost))
+        if above and (source is None or not _has(source, above, reader)):
+            start, _, first, following = parts.pop()
+            parts.append((start, segment.size, first, following))
+    return [part_of(lake, segment, *part) for part in parts]
 
 
 def _said(row: LogRow, hole: _Filled, filler: Filler) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -336,6 +337,34 @@ def test_the_only_good_copy_of_offsets_is_damage_that_nothing_drops(
     archived = b"".join((lake.path / path).read_bytes() for path in live)
     assert all(batch in archived for batch in batches)
     assert damage_of(read_state(str(lake.path))) != ()
+
+
+@pytest.mark.parametrize("rest", ["an earlier part", "nothing"])
+def test_filling_a_gap_before_the_only_good_copy_of_offsets_keeps_them(
+    rest: str, source: LogDirectory, lake: Lake, tmp_path: Path
+) -> None:
+    log, batches = log_with_the_only_copy(rest, source)
+    first = log.segments()[0]
+    data = first.read_bytes()
+    good = data[: -sum(map(len, batches))]
+    replica = tmp_path / "replica"
+    shutil.copytree(log.path, replica / "a-0")
+    (replica / "a-0" / first.name).write_bytes(good)
+    first.write_bytes(handmade.flip(data, handmade.size_of(data, 0) + 70))
+    lake.turn(source.path)
+    lake.turn(source.path, fill_from=(str(replica),))
+    end = 7 if rest == "nothing" else 8
+    assert lake.ledger("a") == [(0, end, "present")]
+    live = [s["path"] for s in lake.rows("segments") if s["retired_ms"] is None]
+    archived = b"".join((lake.path / path).read_bytes() for path in live)
+    assert all(batch in archived for batch in batches)
+    assert damage_of(read_state(str(lake.path))) != ()
+    first.write_bytes(good)
+    log.segments()[1].write_bytes(b"".join(batches))
+    lake.turn(source.path)
+    lake.turn(source.path)
+    assert damage_of(read_state(str(lake.path))) == ()
+    assert lake.published("a") == log.rows
 
 
 @pytest.mark.parametrize("rest", ["zeros", "rubbish"])
