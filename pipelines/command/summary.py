@@ -239,7 +239,8 @@ def _repeats(word: str, alarm: Alarm, unread: Collection[tuple[str, int | None]]
     if row is None or row.stopped != "unreadable":
         return False
     bases = {base for directory, base in unread if directory == texts.shown(row.source)}
-    return bool(bases) if word == "stopped" else alarm.start_offset in bases - {None}
+    # Damage with a file is of bytes that were read, also where they have the offsets of a segment that was not.
+    return bool(bases) if word == "stopped" else alarm.file is None and alarm.start_offset in bases - {None}
 
 
 def _here(alarm: Alarm) -> Alarm:

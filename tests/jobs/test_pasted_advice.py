@@ -766,6 +766,18 @@ def test_a_segment_that_is_no_file_is_said_once_by_each_run(lake: Lake, kind: st
     assert "the segment at offset" in said(lake.capsys, "status", lake.path)[1]
 
 
+def test_bytes_with_the_offsets_of_a_segment_that_is_no_file_are_said_too(lake: Lake) -> None:
+    first, second, _ = lake.log.segments()
+    first.write_bytes(first.read_bytes() + handmade.flip(second.read_bytes(), 80))
+    second.unlink()
+    second.mkdir()
+    code, printed = lake.run()
+    assert code == 3
+    damage = [line for line in printed.splitlines() if line.startswith("damage: ")]
+    assert [f"file {first}, position " in line for line in damage] == [True], printed
+    assert f"error: {second} is " in printed
+
+
 # --- every rule -------------------------------------------------------------------------------------------------------
 
 SHOWS_MORE = "The command shows more; the way out depends on what it shows."

@@ -39,7 +39,7 @@ class Persistence(Enum):
     """The next run or command looks again, or is not asked the same."""
     FOR_GOOD = "always. No later run closes it"
     """It says what happened to a log, and nothing reverses that."""
-    UNTIL_REPLACED = "until other bytes replace the segment"
+    UNTIL_REPLACED = "until other bytes replace the segment, or retention retires it and it hid no offset"
     """It is about bytes of a segment."""
     WHILE_STOPPED = "as long as the log is stopped for this reason"
     """It says why a log does not grow."""

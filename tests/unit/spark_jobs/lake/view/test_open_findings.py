@@ -224,10 +224,21 @@ def test_a_failure_that_only_spark_finds_counts_until_spark_checked_the_rows_aga
 
 
 @pytest.mark.parametrize(
-    ("because", "counts"), [("filled", False), ("cut-back", False), ("retention", True), ("merged", True)]
+    ("because", "state", "counts"),
+    [
+        ("filled", OffsetState.PRESENT, False),
+        ("cut-back", OffsetState.PRESENT, False),
+        ("retention", OffsetState.PRESENT, False),
+        ("retention", OffsetState.CORRUPT, True),
+        ("merged", OffsetState.PRESENT, True),
+    ],
 )
-def test_a_finding_about_a_segment_ends_when_other_bytes_replace_it(lake: str, because: str, counts: bool):
+def test_a_finding_about_a_segment_ends_when_its_bytes_are_replaced_or_retired_without_loss(
+    lake: str, because: str, state: OffsetState, counts: bool
+):
     (segment,) = archive.read_segments(lake)
+    if state is not OffsetState.PRESENT:
+        said_of(lake, 4, 6, state, "CRC")
     say(lake, "corrupt-bytes", "index-not-rebuilt", segment_id=segment.segment_id)
     assert open_rules(lake) == {"corrupt-bytes"}
     planned = archive.planned_versions(lake, [segment.log])
