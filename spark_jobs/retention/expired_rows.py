@@ -367,12 +367,16 @@ def _first_kept(lake: str, files: Sequence[LiveFile], row: LogRow, published: in
 
 
 def _whole_batches(lake: str, ranges: Sequence[LedgerRow], end: int) -> int:
-    """Return ``end``, or the beginning of its batch: among gaps only the batch says which of its offsets have rows."""
+    """Return ``end``, or the beginning of its batch if that has fewer records than offsets: only its bytes say which.
+
+    Other gaps of the range do not count: after one run they may be in another range than the batch.
+    """
     for row in ranges:
         if row.gaps and row.start_offset < end < row.end_offset:
             for chunk in ledger_ranges.batches_within(lake, row, end, end + 1):
-                first = int(np.asarray(chunk["base_offset"]).min(initial=end))
-                end = max(first, row.start_offset)
+                first, last = (np.asarray(chunk[name]) for name in ("base_offset", "last_offset"))
+                sparse = first[np.asarray(chunk["record_count"]) < last - first + 1]
+                end = max(int(sparse.min(initial=end)), row.start_offset)
     return end
 
 

@@ -181,6 +181,32 @@ def test_a_second_run_finds_nothing_and_writes_nothing(kept):
     assert kept.files() == before
 
 
+@pytest.mark.parametrize("at", [0, 11, 21])
+def test_a_second_run_expires_nothing_more_where_a_log_has_a_transaction_marker(tmp_path, at):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    orders, offset, rows = source.partition("orders-0"), 0, []
+    orders.roll(0)
+    for _ in range(3):
+        if offset == at:
+            orders.write(handmade.marker(at, handmade.COMMIT, producer_id=9, base_timestamp=FIRST_MS))
+            offset += 1
+        records = [handmade.record(n, b"k", b"v", timestamp_delta=n * SECOND) for n in range(10)]
+        began = FIRST_MS + len(rows) * SECOND
+        last = began + 9 * SECOND
+        orders.write(handmade.batch(records, base_offset=offset, base_timestamp=began, max_timestamp=last))
+        rows += range(offset, offset + 10)
+        offset += 10
+    source.high_watermarks(orders_0=offset)
+    lake.turn(source.path)
+    policies = tmp_path / "p.yaml"
+    policies.write_text("topics: {orders: {records.retention.ms: 15000}}")
+    config = RetentionConfig(str(lake.path), "retain", FIRST_MS + 30 * SECOND, read_policies(str(policies)), apply=True)
+    for _ in range(2):
+        launch.run(config)
+        assert sorted(lake.published("orders")) == rows[15:]
+    assert main.main(["verify", str(lake.path)]) == 0
+
+
 def test_rows_expire_up_to_the_first_younger_one_or_one_without_a_timestamp(growing):
     growing.append([END_MS + 100 * SECOND, FIRST_MS])
     growing.append()

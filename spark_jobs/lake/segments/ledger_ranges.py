@@ -138,11 +138,14 @@ def batches_within(lake: str, row: LedgerRow, start: int, end: int) -> Iterator[
 
 
 def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:
-    """Read the offsets of one batch's records from the archive.
+    """Return the offsets of one batch's records. They are read from the archive if the batch has fewer than offsets.
 
     Raises:
         LogError: The bytes are missing or have changed.
     """
+    first, end = batch["base_offset"], batch["last_offset"] + 1
+    if batch["record_count"] == end - first:
+        return list(range(first, end))
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
     segment = segments[batch["segment_id"]]
     position = segment.start + batch["position"]
