@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
@@ -36,7 +37,7 @@ from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import frontiers_command, run_command
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, with_published
+from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, offsets_in_batch, with_published
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_in, offsets_of
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets, joined
@@ -285,6 +286,8 @@ LISTED = 20
 """At most this many ranges of a log are named; further ones are only counted."""
 _LOG = "log/"
 _END = int(np.iinfo(np.int64).max)
+_MOST_READ = 1000
+"""Lost ranges of one range of the ledger beyond which no batch is read for its offsets."""
 
 UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
 """States of offsets that must lie in a segment."""
@@ -621,8 +624,12 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFi
         yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
 
 
-def _lost_batches(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[int, int]]:
-    """Offsets of batches that have fewer rows than records; empty if the table batches does not show it."""
+def _lost_records(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[int, int]]:
+    """Offsets of records without a row; empty if the table batches does not show it.
+
+    Of a batch with fewer records than offsets, and with rows, the archive says which offsets it has. Where it cannot be
+    read, or too often, the whole batch is meant.
+    """
     found: list[tuple[int, int]] = []
     with suppress(FileNotFoundError, JobError):
         for chunk in batches_within(said.state.lake, row, row.start_offset, row.end_offset):
@@ -630,9 +637,18 @@ def _lost_batches(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[
             first, last, count = (
                 data.column(name).to_numpy() for name in ("base_offset", "last_offset", "record_count")
             )
-            lost = np.flatnonzero(rows.counts(first, last + 1) < count)
-            spans = zip(first[lost].tolist(), (last[lost] + 1).tolist(), strict=True)
-            found += ((max(low, row.start_offset), min(high, row.end_offset)) for low, high in spans)
+            lost = rows.counts(first, last + 1) < count
+            for batch in data.filter(pa.array(lost)).to_pylist():
+                low, high = max(batch["base_offset"], row.start_offset), min(batch["last_offset"] + 1, row.end_offset)
+                if batch["record_count"] == batch["last_offset"] + 1 - batch["base_offset"]:
+                    found += rows.missing(low, high)
+                    continue
+                offsets = None
+                if rows.count(low, high) and len(found) < _MOST_READ:
+                    with suppress(LogError, OSError):
+                        offsets = offsets_in_batch(said.state.lake, row.log, batch)
+                of_batch = [(at, at + 1) for at in offsets or () if low <= at < high and not rows.count(at, at + 1)]
+                found += of_batch or [(low, high)]
     return joined(sorted(found))
 
 
@@ -652,7 +668,7 @@ def _rows(
     for row in expected.due:
         span = row.start_offset, row.end_offset
         rows = found.counts.get(span, row.records) if row.gaps else row.records
-        lost = _lost_batches(said, row, held()) if rows < row.records else []
+        lost = _lost_records(said, row, held()) if rows < row.records else []
         missing += lost
         if rows != row.records and not lost:
             text = f"[{row.start_offset}, {row.end_offset}) have {rows} rows, the ledger counts {row.records} records."

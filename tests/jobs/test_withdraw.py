@@ -239,6 +239,18 @@ def test_replace_leaves_withdrawn_rows_out_and_restores_them_on_request(lake, or
     assert ledger_comparison.differences(str(lake.path)) == ()
 
 
+@pytest.mark.parametrize("times", [(0, None), (None, 1 << 60), (0, 1 << 60)])
+def test_a_replacement_of_times_leaves_withdrawn_rows_out_too(lake, times):
+    delete(lake, "offset >= 3 AND offset < 8")
+    delete(lake, "offset = 4", "keyed")
+    command(lake, "--apply")
+    delete(lake, "offset = 20")
+    replace(lake, since_ms=times[0], until_ms=times[1])
+    assert set(lake.published("orders")) == set(range(30)) - set(range(3, 8))
+    assert set(lake.published("keyed")) == {0, 3, 9, 12, 15}
+    assert completeness.differences(str(lake.path)) == ()
+
+
 def test_a_late_replacement_does_not_bring_them_back(lake):
     delete(lake, "offset >= 3 AND offset < 8")
     command(lake, "--apply")
@@ -343,6 +355,19 @@ def test_lineage_explains_a_withdrawn_offset_with_who_when_why_and_version(lake,
     assert code == 0
     assert "withdrawn" in said
     assert explained(lake, 5, capsys)[0] == 0
+
+
+def test_verify_names_exactly_the_offsets_that_have_no_row(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also of a batch that has fewer records than offsets."""
+    delete(lake, "offset IN (3, 7, 8)")
+    delete(lake, "offset = 4", "keyed")
+    capsys.readouterr()
+    assert main(["verify", str(lake.path), "--format", "jsonl"]) == 2
+    lost = sorted(each["message"] for each in lines(capsys) if each.get("rule") == "rows-differ-from-ledger")
+    assert lost == [
+        f"{log}: published records of offsets {offsets} are not in the table."
+        for log, offsets in (("keyed-0", "[4, 5)"), ("orders-0", "[3, 4)"), ("orders-0", "[7, 9)"))
+    ]
 
 
 def test_a_withdrawn_row_that_is_in_the_table_again_is_damage(lake, capsys):
