@@ -5,7 +5,8 @@
                         replacement become segments of their own
 
 Damage may hide no offset: other batches have its offsets, as where segments overlap. When the source no longer has
-such damage, the segment is replaced by its valid parts in the same way.
+such damage, the segment is replaced by its valid parts in the same way. Of a segment that was registered in place, the
+valid parts may lie elsewhere in the file now: they are registered there.
 
 `logcore.logs.growth.fillers` decides which bytes may fill a gap. This module finds the gaps in the archive and plans
 the segments that replace them. The ingest job copies and commits.
@@ -154,7 +155,7 @@ def plan_fill(
     reader = HeaderReader(remembered)
     parts += [part for segment in retired for part in _rest_of(lake, row, own, segment, filled, reader)]
     parts.sort(key=lambda part: part.task.first_offset)
-    findings = tuple(_said(row, f, filler) for f in filled for filler in f.fillers)
+    findings = tuple(_said(row, f, filler) for f in filled if f.state != SPARE for filler in f.fillers)
     return Swap(tuple(retired), archive.FILLED, tuple(parts), findings), undecided
 
 
@@ -278,8 +279,15 @@ def _without_damage(
     if file is None and (source.named_files or posixpath.dirname(segment.origin_file) != source.directory):
         return []  # this run does not read it, or it is in another directory or in remote storage
     good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
-    if file is not None and not _is_whole(source, file, segment, good, reader):
+    if file is not None and not _is_whole(source, file, segment):
         return []
+    moved = None
+    if file is not None and segment.lies_at_source:
+        there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
+        if any((segment.origin_position + batch["position"], _identity(batch)) not in there for batch in good):
+            moved = _moved(segment, file, good, reader)
+            if moved is None:
+                return []
     gone: list[_Filled] = []
     for offset, group in itertools.groupby(_quarantine(lake, segment), key=lambda stretch: stretch["expected_offset"]):
         damage = tuple(group)
@@ -289,7 +297,9 @@ def _without_damage(
         batch = None if file is None else reader.header_at(file, at)
         if (batch is None or _identity_of(batch) in ours) and _has(source, above, reader):
             gone.append(_Filled(offset, offset, SPARE, (), damage))
-    return gone
+        elif moved is not None:
+            return []
+    return [moved] if gone and moved is not None else gone
 
 
 def _quarantine(lake: str, segment: Segment) -> list[dict[str, Any]]:
@@ -317,22 +327,38 @@ def _has(source: SourceLog, batches: set[BatchIdentity], reader: HeaderReader) -
     return not left
 
 
-def _is_whole(
-    source: SourceLog, file: SegmentFile, segment: Segment, good: Iterable[Mapping[str, Any]], reader: HeaderReader
-) -> bool:
-    """Whether the source has nothing bad of a segment any more. Bytes that lie there must still be in their place."""
+def _is_whole(source: SourceLog, file: SegmentFile, segment: Segment) -> bool:
+    """Whether the source has nothing bad of a segment any more."""
     is_same = (file.path, file.modified_ms) == (segment.origin_file, segment.modified_ms)
     if file.etag and is_same and source.next_base_offset(file) == segment.next_offset:
         return False  # the object that was read before
     notes = Notes()
     for _ in checked_items(source, [file], notes):
         pass
-    if any(finding.severity is Severity.ERROR for finding in notes.findings):
-        return False
-    if not segment.lies_at_source:
-        return True
-    there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
-    return all((segment.origin_position + batch["position"], _identity(batch)) in there for batch in good)
+    return not any(finding.severity is Severity.ERROR for finding in notes.findings)
+
+
+def _moved(
+    segment: Segment, file: SegmentFile, good: Sequence[Mapping[str, Any]], reader: HeaderReader
+) -> _Filled | None:
+    """The good batches of a segment that was registered in place, where they lie in the file now; None if some do not.
+
+    A broker's file only grows, but what is restored in its place may lack bytes that were between batches.
+    """
+    ours = {_identity(batch) for batch in good}
+    there = [(at, header) for at, header in reader.headers(file) if header is not None and _identity_of(header) in ours]
+    sizes = [header.size for _, header in there]
+    positions = [at for at, _ in there]
+    if (
+        not there
+        or len(there) != len(good)
+        or positions != list(itertools.accumulate(sizes, initial=positions[0]))[:-1]
+    ):
+        return None
+    start, end = positions[0], positions[-1] + sizes[-1]
+    whole = {"segment_id": segment.segment_id, "position": 0, "size": segment.size, "base_offset": segment.base_offset}
+    filler = Filler(file, start, end, segment.base_offset, segment.next_offset)
+    return _Filled(segment.base_offset, segment.next_offset, SPARE, (filler,), (whole,))
 
 
 def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:

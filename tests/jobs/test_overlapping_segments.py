@@ -203,7 +203,7 @@ def test_one_run_after_the_source_is_whole_damage_that_hid_no_offset_is_history(
     assert lake.published("a") == log.rows
 
 
-@pytest.mark.parametrize("name", ["the next segment", "the last batch as a segment"])
+@pytest.mark.parametrize("name", ["the next segment", "the last batch as a segment", "bytes between batches"])
 def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: LogDirectory, lake: Lake) -> None:
     log = log_of_two(source)
     whole = {path: path.read_bytes() for path in log.segments()}
