@@ -12,6 +12,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction
 from logcore.reading.log_reading import LogReading, read_log, records_from
 from logcore.reading.read_options import Notes, ReadOptions, ReadRules
+from logcore.storage.source_errors import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,13 @@ def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
     for each in ranges:
         yield each
         for finding in ledger_findings([each]):
-            notes.say(replace(finding, message=f"{reading.log.topic_partition}: {finding.message}"))
+            message = f"{reading.log.topic_partition}: {finding.message}"
+            notes.say(replace(finding, file=_file_at(reading.log, each.start_offset), message=message))
     if reading.lost is not None:  # it was reported already
         yield reading.lost
+
+
+def _file_at(log: SourceLog, offset: int) -> str:
+    """The segment that should have an offset: the last one that begins at or below it, else the first one."""
+    before = [segment for segment in log.segments if segment.base_offset <= offset] or list(log.segments[:1])
+    return shown(before[-1].path if before else log.directory)

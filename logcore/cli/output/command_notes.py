@@ -18,6 +18,14 @@ def kind_text(finding: Finding, terminal: Terminal) -> str:
     return f"{terminal.styled(str(finding.severity), OF_SEVERITY[finding.severity])} {finding.rule}"
 
 
+def with_place(finding: Finding) -> str:
+    """Return the message of a finding, with its file and position where it does not name them."""
+    place = [] if finding.file is None or finding.file in finding.message else [finding.file]
+    if finding.position is not None and "position" not in finding.message:
+        place.append(f"position {finding.position}")
+    return f"{finding.message} ({', '.join(place)})" if place else finding.message
+
+
 @dataclass(slots=True)
 class CommandNotes(Notes):
     """Findings of one command. Each is reported once on stderr, as soon as it is known.
@@ -38,7 +46,7 @@ class CommandNotes(Notes):
         """
         if self.is_new(finding):
             self.findings.append(finding)
-            self._print(kind_text(finding, Terminal.of(sys.stderr)), finding.message)
+            self._print(kind_text(finding, Terminal.of(sys.stderr)), with_place(finding))
 
     def refuse(self, message: str) -> None:
         """Report that a request is not carried out, and continue.

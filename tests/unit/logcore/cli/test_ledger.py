@@ -9,6 +9,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
 
 COUNTS = ("records", "gaps", "markers")
@@ -239,3 +240,25 @@ def test_the_picture_is_no_file_of_a_source_and_replaces_no_file(root: Path, tmp
     assert main(["ledger", str(root), "--svg", str(kept)]) != 0
     assert sorted(root.rglob("*")) == before
     assert kept.read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["ls", "ledger"])
+@pytest.mark.parametrize("harm", ["a flipped bit", "a lost segment", "a high watermark above the end"])
+def test_every_finding_names_its_file(command: str, harm: str, tmp_path: Path, capsys: Captured) -> None:
+    source = LogDirectory(tmp_path / "source")
+    log = source.partition("orders-0")
+    for _ in range(3):
+        log.roll()
+        log.append(10)
+    source.high_watermarks(orders_0=40 if harm == "a high watermark above the end" else 30)
+    second = log.segments()[1]
+    if harm == "a flipped bit":
+        second.write_bytes(handmade.flip(second.read_bytes(), 80))
+    elif harm == "a lost segment":
+        second.unlink()
+    assert main([command, str(source.path)]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error ")]
+    assert errors
+    assert all(str(log.path) in line for line in errors), errors
+    if harm == "a flipped bit":
+        assert f"{second}: 121 bytes from position 0" in errors[0]
