@@ -248,7 +248,7 @@ def test_a_replacement_of_times_leaves_withdrawn_rows_out_too(lake, times):
     replace(lake, since_ms=times[0], until_ms=times[1])
     assert set(lake.published("orders")) == set(range(30)) - set(range(3, 8))
     assert set(lake.published("keyed")) == {0, 3, 9, 12, 15}
-    assert completeness.differences(str(lake.path)) == ()
+    assert ledger_comparison.differences(str(lake.path)) == ()
 
 
 def test_a_late_replacement_does_not_bring_them_back(lake):
