@@ -35,6 +35,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
     return made
 
 
+@pytest.fixture(scope="module")
+def long_lake(tmp_path_factory: pytest.TempPathFactory) -> Decoded:
+    """A lake whose last rows are of another form than the first, which DuckDB reads before it answers."""
+    made = Decoded(tmp_path_factory.mktemp("long"))
+    for _ in range(5):
+        made.write(*[(b"k", b'{"a": 1}')] * 1000)
+    made.append(*ROWS)
+    return made
+
+
 class Answer:
     """What the command printed."""
 
@@ -169,6 +179,27 @@ def test_a_mistake_in_the_sql_is_one_line_and_nothing_is_read_or_written_outside
     assert answer.err.startswith("error: ")
     assert answer.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select json_extract(decode(value), '$.a') from records", "Malformed JSON"),
+        ("select decode(key) from records", "could not convert blob"),
+        ("select decode(value)::json from records", "Malformed JSON"),
+        ("select decode(value)::struct(a int) from records", "Type VARCHAR"),
+        ("select (case when \"offset\" > 4000 then 'x' else '1' end)::int from records", "Could not convert string"),
+        ('select 9223372036854775807 - 4000 + "offset" from records', "Overflow in addition"),
+        ("select case when \"offset\" > 4000 then error('x') end from records", "Invalid Input Error"),
+        ("select 'reading the stream registered as'::int from records", "Could not convert string"),
+        ("select error('(reading the stream registered as)') from records", "Invalid Input Error"),
+    ],
+)
+def test_a_mistake_that_a_late_row_shows_is_one_of_the_sql_too(sql, said, long_lake, capsys):
+    answer = ask(capsys, long_lake, sql, "--format", "csv")
+    assert (answer.code, answer.err.startswith("error: "), answer.err.count("\n")) == (64, True, 1)
+    assert said in answer.err
+    assert "verify" not in answer.err
 
 
 def test_the_column_offset_without_quotes_leads_to_quotes(lake, capsys):
@@ -381,6 +412,12 @@ def test_memory_that_is_not_enough_is_said_with_what_to_do(lake, capsys):
     assert "--memory" in answer.err
 
 
+def test_a_late_lack_of_memory_is_said_with_what_to_do_too(long_lake, capsys):
+    sql = 'select case when "offset" > 4000 then repeat(topic, 50000000) end from records'
+    answer = ask(capsys, long_lake, sql, "--memory", "16", "--format", "csv")
+    assert (answer.code, "--memory" in answer.err, "verify" in answer.err) == (3, True, False)
+
+
 @pytest.mark.parametrize("mib", ["0", "1", "15"])
 def test_memory_with_which_no_query_would_run_is_refused_at_once(lake, capsys, mib):
     answer = ask(capsys, lake, "select 1", "--memory", mib)
@@ -399,8 +436,9 @@ def test_the_least_memory_is_enough_to_group_and_sort(lake, capsys):
     assert ask(capsys, lake, sql, "--memory", "16", "--format", "jsonl").rows == [{"k": 0, "n": 100}]
 
 
+@pytest.mark.parametrize("sql", ["select sum(octet_length(value)) from records", "select value from records"])
 @pytest.mark.parametrize("harm", ["cut", "garbage", "lost"])
-def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm, tmp_path, capsys):
+def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm, sql, tmp_path, capsys):
     lake = Decoded(tmp_path)
     lake.append(*ROWS)
     for file in (lake.lake.path / "tables" / "records").rglob("*.parquet"):
@@ -408,7 +446,7 @@ def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm,
         file.unlink()
         if harm != "lost":
             file.write_bytes(content[: len(content) // 2] if harm == "cut" else b"x" * len(content))
-    answer = ask(capsys, lake, "select sum(octet_length(value)) from records")
+    answer = ask(capsys, lake, sql)
     assert (answer.code, answer.out) == (3, "")
     assert f"loglake verify {lake.path}" in answer.err
 

@@ -23,8 +23,11 @@ _BATCH_ROWS = 2048
 _BARE_OFFSET = r'(?<!")\boffset\b(?!")'
 _NEAR = re.compile(r'at or near "(.+)"$')
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
-_UNREAD = "reading the stream registered as"
-"""DuckDB says this if Arrow could not read a file; all other errors come from the SQL."""
+_CLASS = re.compile(r"[A-Z][A-Za-z ]* Error: ")
+"""How errors of DuckDB begin. After the first rows they come through Arrow, as other Python classes."""
+_UNREAD = re.compile(r"Invalid Input Error: reading the stream registered as ")
+"""DuckDB says this if Arrow could not read a file; all other errors come from the SQL, or from too little memory."""
+_MEMORY = "Out of Memory Error: "
 
 _SETTING = "the configuration has been locked"
 _OF_ROWS = re.compile(r"(Conversion|Out of Range|Invalid Input) Error:")
@@ -93,8 +96,6 @@ class LakeConnection:
         """
         try:
             yield
-        except duckdb.OutOfMemoryException as error:
-            raise JobError(f"{_line(error)} Give it more with --memory, or choose fewer rows or columns.") from error
         except duckdb.CatalogException as error:
             said = _line(error)
             unknown = _NO_TABLE.search(said)
@@ -110,9 +111,11 @@ class LakeConnection:
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
+            if said.startswith(_MEMORY):
+                raise JobError(f"{said} Give it more with --memory, or choose fewer rows or columns.") from error
             if isinstance(error, duckdb.ParserException) and _offset_is_column(sql, said):
                 said += ' The word offset is a part of SQL: write the column as "offset".'
-            if isinstance(error, duckdb.Error) and _UNREAD not in said:
+            if _CLASS.match(said) and not _UNREAD.match(said):
                 raise UsageError(said) from error
             advice = f"To find the damage: loglake verify {self.lake}"
             raise JobError(f"A table can't be read: {said.rstrip('.')}. {advice}") from error
@@ -200,7 +203,7 @@ def _offset_is_column(sql: str, said: str) -> bool:
 def _line(error: BaseException) -> str:
     """The text of an error in one line, without the excerpt of the SQL and what may be a value of a row."""
     text = " ".join(str(error).split("\n\nLINE ", 1)[0].split())
-    if _UNREAD in text or _SETTING in text or not _OF_ROWS.match(text):
+    if _UNREAD.match(text) or _SETTING in text or not _OF_ROWS.match(text):
         return text
     value = _VALUE.search(text)
     return text if value is None else f"{text[: value.start()].rstrip()} … (values are left out; try(…) gives null)"
