@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -68,7 +68,13 @@ __all__ = [
 ]
 
 
-def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *, any_name: bool = False) -> Discovery:
+def discover(
+    paths: Sequence[str],
+    remembered: RememberedReads | None = None,
+    *,
+    any_name: bool = False,
+    may_be_gone: Callable[[str], bool] = lambda _: False,
+) -> Discovery:
     """Find the logs at some paths. Each path is a log directory, a partition directory or a segment's file.
 
     Errors in the source are findings, and the other paths are still read. A directory that is named twice, or named
@@ -79,6 +85,7 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *,
         remembered: Small reads of objects by earlier runs; None: none.
         any_name: A segment's file that is named alone is read under any name and in any directory. Without a
             partition's name around it, its topic partition is `unknown-0`.
+        may_be_gone: Whether it is information that a log of a topic, which a checkpoint names, has no directory.
 
     Raises:
         AddressError: The name of an object store, or a setting of its access, cannot be used.
@@ -89,7 +96,7 @@ def discover(paths: Sequence[str], remembered: RememberedReads | None = None, *,
         look.at(path)
     look.named_files()
     for directory in look.log_directories:
-        look.state.findings += directory.findings((*look.logs, *look.set_aside))
+        look.state.findings += directory.findings((*look.logs, *look.set_aside), may_be_gone)
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 

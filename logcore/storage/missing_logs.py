@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -44,12 +44,13 @@ class ListedDirectory:
     high_watermarks: Mapping[TopicPartition, int]
     recovery_points: Collection[TopicPartition] | None = None
 
-    def findings(self, there: Sequence[SourceLog]) -> Iterator[Finding]:
+    def findings(self, there: Sequence[SourceLog], may_be_gone: Callable[[str], bool]) -> Iterator[Finding]:
         """Report directories that are not read, and logs that had records and have no directory.
 
         Args:
             there: The logs that were found, in any directory. A directory that a broker is about to delete counts:
                 `orders-0.<id>-delete`.
+            may_be_gone: Whether it is information that logs of a topic are not there.
         """
         listed = {parsed[0] for name in self.names if (parsed := filenames.parse_partition_directory(name)) is not None}
         absent = sorted(set(self.logs) - listed - {log.topic_partition for log in there})
@@ -71,11 +72,14 @@ class ListedDirectory:
             if len(logs) == 1 and often[logs[0]] == 1:
                 lost.remove(log)
                 yield self._renamed(logs[0], log)
-        if lost:
-            file = os.path.join(self.path, filenames.HIGH_WATERMARK_FILE)
-            listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in lost])
-            message = f"{shown(file)} names {listing}. There is no such directory."
-            yield found("log-directory-missing", message, file=shown(file))
+        accepted = [log for log in lost if may_be_gone(log.topic)]
+        for logs in ([log for log in lost if log not in accepted], accepted):
+            if logs:
+                file = os.path.join(self.path, filenames.HIGH_WATERMARK_FILE)
+                listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in logs])
+                message = f"{shown(file)} names {listing}. There is no such directory."
+                finding = found("log-directory-missing", message, file=shown(file))
+                yield replace(finding, severity=Severity.INFO if logs is accepted else finding.severity)
 
     def _renamed_from(
         self, lost: Sequence[TopicPartition], there: Sequence[SourceLog]

@@ -64,6 +64,7 @@ from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
+from spark_jobs.policies.policies_file import Policies
 from spark_jobs.tasks import segment_slices
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.intake_results import IntakeExecutor
@@ -251,7 +252,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     _check(config)
     policies = config.policies
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
-    discovery = _discover(config.sources, remembered)
+    discovery = _discover(config.sources, remembered, policies)
     segments = archive.read_segments(config.lake, live=False, joined=False)
     logs, of_remote = remote_ranges.with_remote(
         discovery.logs, config.remote or policies.lake.remote, _selection(config), segments
@@ -423,10 +424,10 @@ def _round_bytes(config: IngestConfig, plans: Sequence[IngestLogPlan]) -> int | 
     return min(config.max_bytes, local_copies.ROUND_BYTES)
 
 
-def _discover(paths: Sequence[str], remembered: RememberedReads | None) -> Discovery:
+def _discover(paths: Sequence[str], remembered: RememberedReads | None, policies: Policies) -> Discovery:
     # A source is identified by its absolute path: another spelling of the same directory is not a second source.
     try:
-        return discover([source_path(path) for path in paths], remembered)
+        return discover([source_path(path) for path in paths], remembered, may_be_gone=policies.accepts_gone)
     except AddressError as error:
         raise UsageError(str(error)) from error
 
@@ -552,7 +553,7 @@ def _with_fills(
         if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
-    seen = _discover(config.fill_from, held.remembered) if config.fill_from else Discovery((), ())
+    seen = _discover(config.fill_from, held.remembered, config.policies) if config.fill_from else Discovery((), ())
     named, undecided = seen.logs, list[PlacedFinding]()
     compared = ComparedCopies(named, seen.findings)
     renamed = compared.under_other_names(named)

@@ -112,8 +112,7 @@ def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog], policies: 
         if row.topic_partition not in names and directory in beside and is_gone(row.source):
             message = f"{row.topic_partition} is not read: {directory} no longer has its directory."
             finding = found("log-gone", message, file=row.source)
-            policy = policies.for_topic(row.topic)
-            is_accepted = row.topic not in topics or (policy is not None and policy.on_gone == "accept")
+            is_accepted = row.topic not in topics or policies.accepts_gone(row.topic)
             severity = Severity.INFO if is_accepted else finding.severity
             placed.append(PlacedFinding(replace(finding, severity=severity), row.log, row.topic, row.partition))
     return placed

@@ -16,7 +16,7 @@ order:
                timestamp_type, max_timestamp, producer_id, producer_epoch, base_sequence, is_transactional, is_control,
                leader_epoch, crc, crc_computed, holds_offset, crc_ok} or null; crc_ok: computed from the present bytes
     commit    {version, timestamp_ms, operation, run_id} of the file that has the row; published_by: of the frontier
-    findings  [{rule, severity, file, position, nbytes, start_offset, end_offset, message}, …]
+    findings  [{rule, severity, message, file, position, nbytes, start_offset, end_offset}, …] that are open
     withdrawal {start_offset, end_offset, records, table_version, run_id, who, withdrawn_ms, reason} or null
 
 For a version it writes a line for each log in it, then a summary:
@@ -324,7 +324,7 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
         "batch": None if found.batch is None else asdict(found.batch) | {"crc_ok": found.batch.crc_ok},
         "commit": _commit_fields(found.commit),
         "published_by": _commit_fields(found.published_by),
-        "findings": [dict(finding) for finding in found.findings],
+        "findings": [asdict(finding) for finding in found.findings],
         "withdrawal": None
         if found.withdrawal is None
         else {k: v for k, v in asdict(found.withdrawal).items() if k not in ("log", "topic", "log_id", "partition")},
@@ -438,7 +438,7 @@ def _commit_text(line: dict[str, Any]) -> Iterator[str]:
     for name in ("commit", "published_by"):
         if (commit := line[name]) is not None and commit["version"] != said:
             word = "version" if name == "commit" else "first in"
-            yield f"  {word:<10} {commit['version']}{_at(commit['timestamp_ms'])}, run {commit['run_id']}"
+            yield f"  {word:<10} {commit['version']}{_at(commit['timestamp_ms'])}, {_by(commit)}"
             said = commit["version"]
 
 
@@ -473,7 +473,7 @@ def _summary_text(line: dict[str, Any]) -> str:
     kind = "" if line["data_change"] else ", the same rows in other files"
     removed = "an unknown number of" if line["rows_removed"] is None else f"{line['rows_removed']:,}"
     lines = [
-        f"version {line['version']}{_at(line['timestamp_ms'])}, {line['operation']}, run {line['run_id']}{kind}",
+        f"version {line['version']}{_at(line['timestamp_ms'])}, {line['operation']}, {_by(line)}{kind}",
         f"  added      {line['rows_added']:,} rows in {line['files_added']:,} files",
         f"  removed    {removed} rows in {line['files_removed']:,} files",
     ]
@@ -488,6 +488,10 @@ def _lines(lines: Iterator[str]) -> str:
 
 def _said(before: str, fields: dict[str, Any], name: str) -> str:
     return "" if fields[name] is None else f"{before}{name.replace('_', ' ')} {fields[name]}"
+
+
+def _by(commit: dict[str, Any]) -> str:
+    return "by another program" if commit["run_id"] is None else f"run {commit['run_id']}"
 
 
 def _at(time_ms: int | None) -> str:

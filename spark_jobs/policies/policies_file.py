@@ -128,6 +128,11 @@ class Policies:
         policy = next((policy for policy in self.topics if policy.matches(topic)), None)
         return None if policy is None else policy.with_cluster(self.cluster.get(topic), topic_id)
 
+    def accepts_gone(self, topic: str) -> bool:
+        """Whether ``on_gone`` accepts that a log directory no longer has a log of a topic."""
+        policy = self.for_topic(topic)
+        return policy is not None and policy.on_gone == "accept"
+
     def compression_of(self, topic: str | None) -> Compression:
         """How the files of a topic's records are compressed; None: a table without topics."""
         policy = None if topic is None else self.for_topic(topic)

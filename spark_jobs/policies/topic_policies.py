@@ -57,7 +57,7 @@ class TopicPolicy:
     on_trim: str = "keep"
     """``keep``, or ``follow``: retention also removes offsets below a log start that was moved at the source."""
     on_gone: str = "warn"
-    """``warn``, or ``accept``: a log that its log directory no longer has is information."""
+    """``warn``, or ``accept``: a log that its log directory no longer has, or a checkpoint alone, is information."""
     salvage: str = "strict"
     """``strict``: publish up to the first damage; ``permissive``: continue after it."""
     active_min_growth: int = 0

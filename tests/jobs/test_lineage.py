@@ -24,6 +24,8 @@ from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 
 PLAIN_ID, DAMAGED_ID, KEYED_ID = OTHER_TOPIC_ID, "DDDDDDDDDDDDDDDDDDDDDA", "EEEEEEEEEEEEEEEEEEEEEA"
+BATCH = handmade.HEADER.size + 5 * len(handmade.record(0, b"k0", b"v0"))
+"""Size of a batch of damaged-0, the second of which is damaged."""
 
 
 class Facts:
@@ -199,8 +201,20 @@ def test_damage_is_named_with_its_finding_and_the_segment_it_is_in(capsys, lake:
     _, line = ask_offset(capsys, lake, "damaged-0:7")
     assert line["segment"]["base_offset"] == 0
     [bytes_found] = [f for f in line["findings"] if f["rule"] == "corrupt-bytes"]
-    size = handmade.HEADER.size + 5 * len(handmade.record(0, b"k0", b"v0"))  # of each of its batches
-    assert (bytes_found["start_offset"], bytes_found["position"], bytes_found["nbytes"]) == (5, size, size)
+    assert (bytes_found["start_offset"], bytes_found["position"], bytes_found["nbytes"]) == (5, BATCH, BATCH)
+
+
+def test_a_finding_whose_damage_was_mended_is_not_shown(capsys, own: Lake, facts: Facts, tmp_path: Path):
+    copy = Path(shutil.copytree(facts.source, tmp_path / "copy"))
+    [first, _] = sorted((copy / "damaged-0").glob("*.log"))
+    content = bytearray(first.read_bytes())
+    content[2 * BATCH - 1] ^= 1
+    first.write_bytes(content)
+    own.turn(facts.source, fill_from=(str(copy),))
+    code, line = ask_offset(capsys, own, "damaged-0:7")
+    assert (code, line["in_table"], line["findings"]) == (0, True, [])
+    assert main(["lineage", str(own.path), "--offset", "damaged-0:7"]) == 0
+    assert "  finding  " not in capsys.readouterr().out
 
 
 def test_an_aborted_record_still_leads_to_its_batch(capsys, lake: Lake):
@@ -297,6 +311,11 @@ def test_a_version_that_removed_rows_says_how_many(capsys, own: Lake):
     summary = lines[-1]["summary"]
     assert (code, summary["run_id"]) == (0, None)
     assert (summary["rows_removed"], summary["rows_added"]) == (15, 10)
+    for asked in (["--version", str(table.version())], ["--offset", "keyed-0:6"]):
+        assert main(["lineage", str(own.path), *asked]) == 0
+        printed = capsys.readouterr().out
+        assert "by another program" in printed
+        assert "None" not in printed
 
 
 @pytest.mark.parametrize(

@@ -236,8 +236,8 @@ FAULTS = (
     Fault(
         "a damaged table is called a mistake in the SQL",
         "spark_jobs/lake_commands/query/connection.py",
-        "            if isinstance(error, duckdb.Error) and _UNREAD not in said:",
-        "            if isinstance(error, duckdb.Error):",
+        "            if _CLASS.match(said) and not _UNREAD.match(said):",
+        "            if _CLASS.match(said):",
         (QUERY, "-k", "damaged_file"),
     ),
     Fault(

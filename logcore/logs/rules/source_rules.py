@@ -92,7 +92,10 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The file replication-offset-checkpoint has the high watermark of a log, of which there is no directory. "
             "It was deleted by hand, renamed, or left out of a copy. A broker writes the file every five seconds: "
             "a log that was deleted or moved just before the copy may still be named.",
-            "Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing is lost.",
+            "Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing is lost, "
+            "and the policy `on_gone: accept` of its topic makes it information.",
+            for_logs="Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing "
+            "is lost.",
         ),
         "unread-segments": Rule(
             _INFO,

@@ -15,6 +15,7 @@ from typing import Any
 
 from logcore.cli.output.record_lines import time_text
 from logcore.errors import LogError
+from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
 from logcore.reading.nearest_names import nearest
 from spark_jobs.errors import UsageError
@@ -31,6 +32,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
 from spark_jobs.lake.setup.identity import not_there, read_identity
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.open_findings import read_open_findings
 
 SAID: Mapping[OffsetState, str] = {
     OffsetState.CONTROL: "a control record (a transaction marker, or another of Kafka's own); consumers never see it",
@@ -188,7 +190,8 @@ class OffsetLineage:
     """The commit that added the file of the row."""
     published_by: Commit | None
     """The commit that moved the frontier past the offset; different if the file was rewritten since."""
-    findings: tuple[Mapping[str, Any], ...]
+    findings: tuple[Finding, ...]
+    """Open errors and warnings about the offset."""
     problems: tuple[str, ...]
     """Descriptions of problems; empty if the tables, the archive and the checksum agree."""
     withdrawal: Withdrawal | None = None
@@ -246,11 +249,12 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
         problems.append(f"offset {offset} is {len(places)} times in the table")
     place = places[0] if places else None
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log.log], live=False)}
-    covering = [r for r in frontier.read_ledger(lake, [log.log]).get(log.log, []) if r.end_offset > offset]
+    rows = frontier.read_ledger(lake, [log.log]).get(log.log, [])
+    covering = [r for r in rows if r.end_offset > offset]
     ledger = covering[0] if covering and covering[0].start_offset <= offset else None
     app = application_id(name, log.log)
     recorded = commits.versions(lake, name, [app])[app]
-    findings = _findings(lake, log.log, offset, ledger)
+    findings = _findings(lake, log, offset, segments.values(), rows)
     if ledger is None:
         ledger = _lost_end(log, offset, findings)
     noted, is_marker = None, False
@@ -397,22 +401,25 @@ def _successors(segment: Segment | None, segments: Mapping[str, Segment]) -> tup
     return tuple(chain)
 
 
-def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tuple[Mapping[str, Any], ...]:
-    """Return errors and warnings of validation about this offset; one without an end is about its ledger range."""
-    columns = ["rule", "severity", "file", "position", "nbytes", "start_offset", "end_offset", "message"]
-    where: list[tuple[str, str, object]] = [("log", "==", log), ("start_offset", "<", offset + 1)]
-    rows = read_rows(lake, "findings", columns, where).to_pylist()
+def _findings(
+    lake: str, log: LogRow, offset: int, segments: Iterable[Segment], ledger: Sequence[LedgerRow]
+) -> tuple[Finding, ...]:
+    """Return the open errors and warnings about this offset; one without an end is about its ledger range."""
     found_here = []
-    for row in rows:
-        start, end = row["start_offset"], row["end_offset"]
-        if end is None and ledger is not None and ledger.start_offset <= start < ledger.end_offset:
-            end = ledger.end_offset if ledger.state in DAMAGED else start + 1
-        if row["severity"] != "info" and offset < (end or start + 1):
-            found_here.append(row)
-    return tuple(sorted(found_here, key=lambda row: (row["start_offset"], row["rule"])))
+    for placed in read_open_findings(lake, {log.log: log}, segments, {log.log: ledger}).get(log.log, ()):
+        finding = placed.finding
+        start, end = finding.start_offset, finding.end_offset
+        if start is None or start > offset or finding.severity is Severity.INFO:
+            continue
+        row = next((row for row in ledger if row.start_offset <= offset < row.end_offset), None)
+        if end is None and row is not None and row.start_offset <= start:
+            end = row.end_offset if row.state in DAMAGED else start + 1
+        if offset < (end or start + 1):
+            found_here.append(finding)
+    return tuple(sorted(found_here, key=lambda each: (each.start_offset or 0, each.rule)))
 
 
-def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -> LedgerRow | None:
+def _lost_end(log: LogRow, offset: int, findings: Iterable[Finding]) -> LedgerRow | None:
     """Return committed offsets after the last readable one, which the ledger in the table does not reach.
 
     None if that is not certain. Ingest reports it only for a log that it read to its end, and it must be about the
@@ -421,7 +428,7 @@ def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -
     end = log.high_watermark
     if end is None or not log.next_offset <= offset < end:
         return None
-    said = {(each["start_offset"], each["end_offset"]) for each in findings if each["rule"] == BEYOND_LOG_END}
+    said = {(each.start_offset, each.end_offset) for each in findings if each.rule == BEYOND_LOG_END}
     if (log.next_offset, end) not in said:
         return None
     names: dict[str, Any] = {"log": log.log, "topic": log.topic, "log_id": log.log_id, "partition": log.partition}
