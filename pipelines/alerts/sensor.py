@@ -36,6 +36,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
+from spark_jobs.policies.policies_file import read_policies
 
 from ..catalog.names import tags_of
 from ..run.chains import INTAKE_JOB
@@ -113,6 +114,8 @@ class Posted:
     runs_until_ms: int = 0
     """Failures up to this time are known."""
     unsent: Unsent | None = None
+    is_unset: bool = False
+    """Whether it was said that the address is in an environment variable without a value."""
 
 
 Failures = Callable[[RegisteredLake, int], Sequence[dict[str, str]]]
@@ -164,7 +167,8 @@ def post_alerts(
         cursor: JSON: what the webhooks know, by key of the lake.
         now_ms: The clock, epoch milliseconds.
         failures: Finds failed runs.
-        warn: Gets a sentence for each lake that cannot be examined and each message that is not delivered.
+        warn: Gets a sentence for each lake that cannot be examined, each message that is not delivered, and once for
+            an address that is not set.
 
     Returns:
         The next cursor, and a line for each message that was delivered.
@@ -186,6 +190,9 @@ def post_alerts(
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted
             continue
+        unset = read_policies(lake.policies).unset_notes()
+        if unset and not posted.is_unset:
+            warn(f"The lake {lake.path} posts no alerts: {unset[0].removeprefix('note: ')}")
         failed = failures(lake, posted.runs_until_ms)
         digest = _digest(problems)
         unsent = posted.unsent
@@ -194,7 +201,8 @@ def post_alerts(
                 failed = [*unsent.document["failed_runs"], *failed][-MOST_SHOWN:]
             document = _document(lake, problems, failed, now_ms)
             unsent = Unsent(document, now_ms, 0, now_ms)
-        after[lake.key] = Posted(digest, now_ms, _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn))
+        unsent = _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn)
+        after[lake.key] = Posted(digest, now_ms, unsent, bool(unset))
     return json.dumps({key: asdict(posted) for key, posted in after.items()}), lines
 
 

@@ -413,7 +413,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         abandon_output()
     code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
     # With --topic the lake may lack topics that the source has.
-    for note in () if selection.topics or selection.names else policies.idle_notes(whole.topics):
+    idle = () if selection.topics or selection.names else policies.idle_notes(whole.topics)
+    for note in (*idle, *policies.unset_notes()):
         sys.stderr.write(f"{note}\n")
     ended = max(code, *(checks_code(outcome, chosen) for outcome in outcomes))
     unrecorded = next((outcome.unrecorded for outcome in outcomes if outcome.unrecorded is not None), None)

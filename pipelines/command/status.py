@@ -132,7 +132,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)
         failure = f"; last failure: {_time(end.failed_ms)}, {end.error}" if end.failed_ms is not None else ""
         _print(f"  {job}: last success: {said}{failure}")
-    for line in (*policies.idle_notes(state.topics), *_due(lake, now_ms)):
+    for line in (*policies.idle_notes(state.topics), *policies.unset_notes(), *_due(lake, now_ms)):
         _print(f"  {line}")
     return code
 

@@ -89,6 +89,8 @@ def _check(options: argparse.Namespace) -> int:
             sys.stdout.write(f"{line}\n")
         if not policies.topics and not policies.stated:
             sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
+    for note in policies.unset_notes():
+        sys.stderr.write(f"{note}\n")
     lake = None if options.lake is None else lake_at(options.lake)
     return _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
 

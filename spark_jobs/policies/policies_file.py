@@ -106,6 +106,17 @@ class Policies:
         idle = (policy.pattern for policy in self.topics if topics and not any(map(policy.matches, topics)))
         return [f"note: {self.path}: the pattern {no_such_topic(pattern, topics)}" for pattern in idle]
 
+    def unset_notes(self) -> list[str]:
+        """Return a sentence if the environment variable with the webhook's address is not set in this process.
+
+        It is no warning: the process that posts may have another environment.
+        """
+        name = (self.lake.alerts_webhook or "").partition("env:")[2]
+        if not name or os.environ.get(name):
+            return []
+        said = f"alerts.webhook is in the environment variable {name}, which is not set here"
+        return [f"note: {self.path}: {said}. Without it the sensor alerts posts nothing."]
+
     def for_topic(self, topic: str) -> TopicPolicy | None:
         """Return the first policy that matches, with what the cluster said about the topic that has the name.
 

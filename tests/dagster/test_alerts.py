@@ -118,6 +118,19 @@ def test_damage_is_reported_within_one_tick_and_once(lake: str, receiver: Receiv
     assert ticks.warnings == []
 
 
+def test_an_address_that_is_not_set_is_said_once_also_where_there_is_nothing_to_post(
+    lake: str, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOGLAKE_TEST_HOOK", raising=False)
+    monkeypatch.setattr(module, "problems_of", lambda *_: ())
+    _register(lake, source, "lake: {alerts.webhook: 'env:LOGLAKE_TEST_HOOK'}")
+    ticks = Ticks()
+    for minute in range(3):
+        ticks.tick(NOON + minute * MINUTE)
+    (warning,) = ticks.warnings
+    assert "environment variable LOGLAKE_TEST_HOOK, which is not set here" in warning
+
+
 def test_the_end_of_all_problems_is_reported_too(
     lake: str, receiver: Receiver, world: World, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:

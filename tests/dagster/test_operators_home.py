@@ -111,7 +111,10 @@ def test_a_run_in_a_home_without_the_policies_that_tables_need_fails_before_it_d
     said = failure.step_failure_data.user_failure_data.description
     assert "decoded/orders" in said
     assert "no policies file is registered" in said
-    assert f"loglake run {received.parent / 'private'} --lake {received} --policies FILE; or" in said
+    assert (
+        f"loglake run {received.parent / 'private'} --lake {received} --policies {received.parent / 'delete.yaml'}; or"
+        in said
+    )
 
 
 def test_no_run_overwrites_the_hint_of_another_operator(home: Path, received: Path) -> None:

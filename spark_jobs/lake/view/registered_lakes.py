@@ -14,6 +14,7 @@ from shlex import quote
 
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.source_errors import shown
+from logcore.texts import shell_word
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.decoded.remembered_tables import remembered
@@ -144,10 +145,13 @@ def check_policies(lake: str, named: str | None = None) -> None:
     """
     tables = () if named or registry.recall(lake).policies else sorted(remembered(lake))
     if tables:
+        # What a lake says of its sources is shown here and not acted on.
+        files = (each.policies for each in registry.hinted(lake) if each.policies)
+        file = next(map(shell_word, filter(os.path.isfile, files)), "FILE")
         raise UsageError(
             f"The lake {lake} has tables that follow policies ({_few([shown(table) for table in tables])}), and no "
             f"policies file is registered for it in the home {registry.home()}. Nothing was made or changed. Name the "
-            f"file once: {run_command(lake)} --policies FILE; or set LOGLAKE_HOME to the home "
+            f"file once: {run_command(lake)} --policies {file}; or set LOGLAKE_HOME to the home "
             "where it is registered. A file without decode and latest leaves these tables as they are."
         )
 

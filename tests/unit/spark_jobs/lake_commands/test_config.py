@@ -52,6 +52,18 @@ def test_a_good_file_is_shown_as_it_is_used(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
+def test_a_webhook_whose_variable_is_not_set_is_a_note_and_no_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, "lake: {alerts.webhook: 'env:LOGLAKE_TEST_HOOK'}")
+    for value, notes in (("", 1), ("http://127.0.0.1:1/token", 0)):
+        monkeypatch.setenv("LOGLAKE_TEST_HOOK", value)
+        assert main(["config", "check", file]) == 0
+        said = capsys.readouterr().err
+        assert said.count("environment variable LOGLAKE_TEST_HOOK, which is not set here") == notes
+        assert "token" not in said
+
+
 def test_numbers_have_units_and_the_greatest_is_unlimited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = """topics:
   a:
