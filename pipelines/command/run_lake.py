@@ -407,7 +407,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     _say(whole, outcomes[0].of_paths)
     _say_of_hint(lake, hinted, request)
     try:
-        _show(lake, state, outcomes, chosen, as_of_ms)
+        _show(lake, state, outcomes, chosen, as_of_ms, replaces=request.replace is not None)
         sys.stdout.flush()
     except BrokenPipeError:  # the run is done, and its exit code counts
         abandon_output()
@@ -500,12 +500,19 @@ def _outcomes(
 
 
 def _show(
-    lake: str, state: LakeState, outcomes: Sequence[RunOutcome], chosen: Collection[str] | None, as_of_ms: int
+    lake: str,
+    state: LakeState,
+    outcomes: Sequence[RunOutcome],
+    chosen: Collection[str] | None,
+    as_of_ms: int,
+    *,
+    replaces: bool,
 ) -> None:
     """Print the results on stdout.
 
     Args:
         chosen: Log keys and topics of the run; None: all.
+        replaces: Whether the run was to replace published rows.
     """
     waiting = open_transaction_lines([state], as_of_ms)
     about_logs = (*damage_lines([state], said=outcomes[0].of_paths), *warning_lines([state]), *waiting)
@@ -520,7 +527,7 @@ def _show(
     print("\ntables:" if state.logs else "no log was found")
     for line in tables_lines(lake):
         print(f"  {line}")
-    print(verdict_line(outcomes, state, chosen))
+    print(verdict_line(outcomes, state, chosen, replaces=replaces))
 
 
 def _say_of_unread_sources(lake: str) -> None:

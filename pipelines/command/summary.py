@@ -399,13 +399,16 @@ def _written(outcomes: Sequence[RunOutcome]) -> list[str]:
     ]
 
 
-def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Collection[str] | None) -> str:
+def verdict_line(
+    outcomes: Sequence[RunOutcome], state: LakeState, chosen: Collection[str] | None, *, replaces: bool = False
+) -> str:
     """What the run wrote, and what is open: the last line of a run.
 
     Args:
         outcomes: Of the intake, then of maintenance.
         state: The chosen logs.
         chosen: Log keys of the run; None: all.
+        replaces: Whether it was to replace published rows.
     """
     names = {log.topic_partition for log in state.logs}
     damaged = len({alarm.topic_partition for alarm in damage_of(state)} & names)
@@ -421,7 +424,11 @@ def verdict_line(outcomes: Sequence[RunOutcome], state: LakeState, chosen: Colle
     is_open = [f"{count:,} {words.format(s='' if count == 1 else 's')}" for count, words in counts if count]
     is_open += [f"failed checks: {', '.join(failed)}"] if failed else []
     is_new = not all(outcome.found_nothing_new for outcome in outcomes)
-    done = ", ".join(_written(outcomes)) or ("changed the lake" if is_new else "nothing new")
+    nothing = "nothing new"
+    if replaces:
+        refused = any(outcome.refused for outcome in outcomes)
+        nothing = f"replaced nothing: {'all other' if refused else 'the'} rows are equal to the archive"
+    done = ", ".join(_written(outcomes)) or ("changed the lake" if is_new else nothing)
     return f"{done}; open: {', '.join(is_open)}" if is_open else done
 
 

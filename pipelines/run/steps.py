@@ -45,7 +45,7 @@ from .recording.run_row_writer import RunRowWriter
 from .run_request import RunRequest
 from .step_result import StepResult
 
-READ_COMMITTED = "read_committed"
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 
 Announce = Callable[[JobConfig[Outline]], None]
 
@@ -272,6 +272,8 @@ def publish(run: Run) -> StepResult:
     withdrawn: list[str] = []
     if logs is None or logs:
         _replace(run, logs, done, withdrawn)
+        if any(report.job == ReplaceConfig.JOB and report.changed for report in done.reports):
+            done.reports += _publish_new(run, READ_UNCOMMITTED)  # it has the replaced rows too
     counts = compare_with_ledger(run.lake)
     if counts.differences:
         run.needs_to_act()
@@ -282,7 +284,8 @@ def publish(run: Run) -> StepResult:
     return done
 
 
-def _publish_new(run: Run) -> list[JobReport[Outline]]:
+def _publish_new(run: Run, level: str | None = None) -> list[JobReport[Outline]]:
+    """Publish what is decided; with a level, only as intakes of this isolation level do."""
     logs = run.logs()
     if logs == ():
         return []
@@ -301,6 +304,7 @@ def _publish_new(run: Run) -> list[JobReport[Outline]]:
             )
         )
         for topics, include_internal, isolation_level in _ways_to_publish(run.intakes)
+        if level in (None, isolation_level)
     ]
 
 
