@@ -17,15 +17,12 @@ import datetime
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
-from threading import Thread
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
@@ -57,10 +54,13 @@ GroupStatistics = dict[str, tuple[Any, Any, int | None]]
 
 
 class Footers:
-    """Reads footers in a child, which ends with this process."""
+    """Reads footers in a child, which ends with this process.
+
+    It is no pool: a worker that ends without Python's own end would leak the semaphores of a pool.
+    """
 
     def __init__(self) -> None:
-        self._child: ProcessPoolExecutor | None = None
+        self._child: Connection | None = None
 
     def statistics(self, path: str) -> list[GroupStatistics]:
         """Statistics by row group.
@@ -71,13 +71,20 @@ class Footers:
         """
         if self._child is None:
             # Not forked: locks that other threads of this process hold would never be released in the child.
-            self._child = ProcessPoolExecutor(1, get_context("spawn"), _begin, (os.getpid(),))
+            context = get_context("spawn")
+            self._child, theirs = context.Pipe()
+            context.Process(target=_answer, args=(theirs,), daemon=True).start()
+            theirs.close()
         try:
-            return self._child.submit(read_statistics, path).result()
-        except BrokenProcessPool as error:
-            self._child.shutdown()
+            self._child.send((read_statistics, path))
+            found: list[GroupStatistics] | Exception = self._child.recv()
+        except (EOFError, ConnectionError) as error:
+            self._child.close()
             self._child = None
             raise DataUnreadable("its footer ends the process that reads it") from error
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 @cache
@@ -106,16 +113,17 @@ def read_statistics(path: str) -> list[GroupStatistics]:
     return found
 
 
-def _begin(parent: int) -> None:
-    """Discard stderr: the message of C++ when it ends the process is not ours. End when a killed parent has ended."""
+def _answer(asked: Connection) -> None:
+    """Answer until the other process has ended. Stderr is discarded: what C++ says at its end is not ours."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    Thread(target=_end_after, args=(parent,), daemon=True).start()
-
-
-def _end_after(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
+    with suppress(EOFError):
+        while True:
+            read, path = asked.recv()
+            try:
+                found: list[GroupStatistics] | Exception = read(path)
+            except Exception as error:  # noqa: BLE001 - the other process raises it
+                found = error
+            asked.send(found)
 
 
 CHUNK_ROWS = 65_536
