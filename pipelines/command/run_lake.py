@@ -81,6 +81,7 @@ from .summary import (
     checks_code,
     damage_lines,
     failures_of,
+    given_up_lines,
     logs_table,
     meanings_lines,
     open_transaction_lines,
@@ -407,7 +408,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     _say(whole, outcomes[0].of_paths)
     _say_of_hint(lake, hinted, request)
     try:
-        _show(lake, state, outcomes, chosen, as_of_ms, replaces=request.replace is not None)
+        _show(lake, state, outcomes, chosen, as_of_ms, request)
         sys.stdout.flush()
     except BrokenPipeError:  # the run is done, and its exit code counts
         abandon_output()
@@ -505,19 +506,18 @@ def _show(
     outcomes: Sequence[RunOutcome],
     chosen: Collection[str] | None,
     as_of_ms: int,
-    *,
-    replaces: bool,
+    request: RunRequest,
 ) -> None:
     """Print the results on stdout.
 
     Args:
         chosen: Log keys and topics of the run; None: all.
-        replaces: Whether the run was to replace published rows.
     """
     waiting = open_transaction_lines([state], as_of_ms)
     about_logs = (*damage_lines([state], said=outcomes[0].of_paths), *warning_lines([state]), *waiting)
     of_checks = check_lines(outcomes[0], chosen, shown=SHOWN_BY_LINES, said=about_logs)
-    alarms = [*about_logs, *refused_lines(outcomes[0]), *of_checks]
+    given_up = given_up_lines(state) if request.high_watermark == "log-end" else []
+    alarms = [*about_logs, *refused_lines(outcomes[0]), *of_checks, *given_up]
     of_logs = [logs_table([state]), *meanings_lines([state])] if state.logs else []
     for line in (*alarms, *([""] if alarms else []), *of_logs):
         print(line)
@@ -527,7 +527,7 @@ def _show(
     print("\ntables:" if state.logs else "no log was found")
     for line in tables_lines(lake):
         print(f"  {line}")
-    print(verdict_line(outcomes, state, chosen, replaces=replaces))
+    print(verdict_line(outcomes, state, chosen, replaces=request.replace is not None))
 
 
 def _say_of_unread_sources(lake: str) -> None:

@@ -31,6 +31,7 @@ from .summary import (
     checks_code,
     damage_lines,
     failures_of,
+    given_up_lines,
     open_transaction_lines,
     warning_lines,
 )
@@ -112,10 +113,10 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES, said=of_logs)):
         _print(f"  {line}")
     evaluated = {each.log for answer in outcome.answers for each in answer.failures}
+    for line in given_up_lines(state):
+        _print(f"  {line}")
     for placed in (placed for log in state.logs for placed in log.findings):
-        if placed.finding.rule == "offsets-given-up":
-            _print(f"  information: {placed.finding.message}")
-        elif placed.finding.rule == "expectation-failed" and placed.log not in evaluated:
+        if placed.finding.rule == "expectation-failed" and placed.log not in evaluated:
             _print(f"  error: {placed.finding.message} The next run evaluates it again: `{run}`")
     if warned:
         _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")

@@ -324,6 +324,12 @@ def warning_lines(states: Sequence[LakeState]) -> list[str]:
     return [*_with_advice(found), *_more(warnings, "warnings")]
 
 
+def given_up_lines(state: LakeState) -> list[str]:
+    """Offsets that a run gave up because its options said so, one line each."""
+    found = (placed.finding for log in state.logs for placed in log.findings)
+    return [f"information: {each.message}" for each in found if each.rule == "offsets-given-up"]
+
+
 def refused_lines(outcome: RunOutcome) -> list[str]:
     """Refused parts of the request, one line each."""
     return [f"refused: {finding.message}" for finding in outcome.refused]

@@ -396,8 +396,11 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     assert code == 2
     assert "high-watermark log-end" in printed
     pasted(lake.capsys, printed, "--high-watermark log-end")
-    assert lake.run("--high-watermark", "log-end")[0] == 0
-    assert lake.run()[0] == 0
+    code, printed = lake.run("--high-watermark", "log-end")
+    assert code == 0
+    assert "information: orders-0: the committed offsets [30, 35) are lost and given up" in printed
+    code, printed = lake.run()
+    assert (code, "given up" in printed) == (0, False)
     code, status = said(lake.capsys, "status", lake.path)
     assert code == 0
     assert re.search(r"information: .*orders-0.*30.*35", status)
