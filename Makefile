@@ -15,8 +15,8 @@ setup: .venv/installed ## .venv with the locked packages, `loglake` in it
 	@deploy/setup.sh
 
 jars: setup
-	@.venv/bin/python -m spark_jobs.machine.jars >/dev/null
-	@.venv/bin/python -m spark_jobs.machine.class_archive
+	@.venv/bin/python -m spark_jobs.engine.jars >/dev/null
+	@.venv/bin/python -m spark_jobs.engine.class_archive
 
 wheel: setup ## dist/loglake-*.whl, for `pip install` without this folder; see docs/deploy.md
 	.venv/bin/python -m hatchling build -t wheel

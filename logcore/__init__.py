@@ -18,7 +18,7 @@ Example:
 
 TYPE_CHECKING = False  # what type checkers take for true; importing `typing` would take most of the import's time
 if TYPE_CHECKING:
-    from logcore.columns.schema import RECORDS_SCHEMA
+    from logcore.columns.records_columns import RECORDS_SCHEMA
     from logcore.errors import CorruptionReason, CorruptRecordError, LogError, OffsetOutOfRange
     from logcore.library.damage import DamageFound
     from logcore.library.log import Log, open_partition, open_segment
@@ -85,7 +85,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "RECORDS_SCHEMA": "columns.schema",
+    "RECORDS_SCHEMA": "columns.records_columns",
     "BatchHeader": "records.model",
     "BrokerLine": "logs.model.broker_line",
     "Codec": "records.compression",

@@ -16,7 +16,7 @@ _MODULES = {
     "watch_command": "cli",
     "status_command": "cli",
     "demo_command": "cli",
-    "ui_command": "ui.command",
+    "ui_command": "ui.ui_command",
     "dagster_checks": "ui.doctor",
     "explained_names": "run.explained_names",
 }

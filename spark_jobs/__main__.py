@@ -14,9 +14,9 @@ from logcore.cli.termination import terminated_as_interrupted
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import exit_code
 from spark_jobs.contracts import CONFIGS, JobReport, as_json
+from spark_jobs.engine.job_engine import JobEngine
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
-from spark_jobs.machine.engine import JobEngine
 from spark_jobs.outlines import Outline
 
 

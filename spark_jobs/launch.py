@@ -25,7 +25,15 @@ from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
 from logcore.texts import sentences
 from spark_jobs.contracts import Intake, JobConfig, JobReport
+from spark_jobs.engine import job_engine as engines
+from spark_jobs.engine.executor import Executor, counting, workers_of
+from spark_jobs.engine.job_engine import JobEngine, chosen_engine
+from spark_jobs.engine.job_engine import is_engine_requested as is_engine_requested
+from spark_jobs.engine.task_progress import JobListener as JobListener
+from spark_jobs.engine.task_progress import TaskProgress as TaskProgress
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, UsageError
+from spark_jobs.ingest.intake_results import IntakeExecutor
+from spark_jobs.ingest.intake_results import IntakeResults as IntakeResults
 from spark_jobs.lake.delta.files.row_counts import refuse_foreign_rows
 from spark_jobs.lake.delta.tables import table_features
 from spark_jobs.lake.delta.tables.snapshots import forget_snapshots
@@ -37,16 +45,8 @@ from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, ch
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies
-from spark_jobs.machine import engine as engines
-from spark_jobs.machine.engine import JobEngine, chosen_engine
-from spark_jobs.machine.engine import is_engine_requested as is_engine_requested
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
-from spark_jobs.tasks.executor import Executor, counting, workers_of
-from spark_jobs.tasks.intake_results import IntakeExecutor
-from spark_jobs.tasks.intake_results import IntakeResults as IntakeResults
-from spark_jobs.tasks.progress import JobListener as JobListener
-from spark_jobs.tasks.progress import TaskProgress as TaskProgress
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
@@ -317,7 +317,7 @@ def check_engine(engine: str | None = None) -> None:
         UsageError: no such engine.
     """
     if chosen_engine(engine)[0] is JobEngine.SPARK:
-        from spark_jobs.machine.java import find_java
+        from spark_jobs.engine.java import find_java
 
         find_java()
 
@@ -356,7 +356,7 @@ def run(
 
     Args:
         engine: ``local`` or ``spark``, or what the report of an earlier job of the run says; None or ``auto``: as
-            :func:`spark_jobs.machine.engine.chosen_engine` decides.
+            :func:`spark_jobs.engine.job_engine.chosen_engine` decides.
         by_dagster: whether Dagster started the run.
         listener: gets what happens meanwhile; None: nobody does.
         results: what the jobs of an intake hand to one another; None: no other job follows.
@@ -443,14 +443,14 @@ def _name_the_main_module() -> None:
 def start_executor(lake: str, engine: str | None = None, job: str = "loglake") -> Executor:
     """What runs the tasks of a job: with the workers that this process has of the chosen engine."""
     if chosen_engine(engine)[0] is JobEngine.LOCAL:
-        from spark_jobs.tasks.local.local_executor import get_local_executor
+        from spark_jobs.engine.local_executor import get_local_executor
 
         return get_local_executor()
-    from spark_jobs.machine.session import get_session
-    from spark_jobs.tasks.spark_executor import SparkExecutor
+    from spark_jobs.engine.session import get_session
+    from spark_jobs.engine.spark_executor import SparkExecutor
 
     return SparkExecutor(get_session(lake), job)
 
 
 def _job(name: str) -> Any:
-    return importlib.import_module(f"spark_jobs.{name}.job")
+    return importlib.import_module(f"spark_jobs.{name}.{name}_job")

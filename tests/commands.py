@@ -29,7 +29,7 @@ from tests.warm_server import import_too, write_imported
 MODULES = (
     *("pipelines.command.run_lake", "pipelines.definitions", "great_expectations", "pyspark.sql"),
     *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "lineage", "config")),
-    *("spark_jobs.launch", "spark_jobs.machine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
+    *("spark_jobs.launch", "spark_jobs.engine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
 )
 SECONDS = 300
 
@@ -118,7 +118,7 @@ def serve() -> None:
     from spark_jobs.contracts import CONFIGS
 
     for name in CONFIGS:
-        importlib.import_module(f"spark_jobs.{name}.job")
+        importlib.import_module(f"spark_jobs.{name}.{name}_job")
     # Kernels are loaded once, here. Nothing of Arrow or Delta may run before a fork: they have threads.
     batch = handmade.simple_batch(0, [(b"k", b"v")])
     list(decode_segment(batch, place=Place("t", 0, "t", "s"), base_offset=0, sealed=True))
@@ -146,7 +146,7 @@ def _run_forked(value: dict[str, Any]) -> None:
         os.environ.update(value["environment"])
         Path(value["environment"]["LOGLAKE_HOME"]).mkdir(parents=True, exist_ok=True)
         from logcore.cli.main import main
-        from spark_jobs.machine.session import stop_session
+        from spark_jobs.engine.session import stop_session
 
         if value["order"] is not None:
             from tests.crash.side_effects import SideEffects

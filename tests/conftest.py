@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.records.snappy_encoder import use_library
-from spark_jobs.machine.snappy_library import load_snappy_java
+from spark_jobs.engine.snappy_library import load_snappy_java
 from tests import sampling
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def signals_act() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def spark(spark_stopped_at_the_end: None) -> SparkSession:
     """The Spark session of the test process. Not one for all modules: some stop it, and the next gets another."""
-    from spark_jobs.machine.session import get_session
+    from spark_jobs.engine.session import get_session
 
     return get_session()
 
@@ -189,7 +189,7 @@ def spark(spark_stopped_at_the_end: None) -> SparkSession:
 @pytest.fixture(scope="session")
 def spark_stopped_at_the_end() -> Iterator[None]:
     """Nothing of Spark outlives the test process."""
-    from spark_jobs.machine.session import stop_session
+    from spark_jobs.engine.session import stop_session
 
     yield
     stop_session()

@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
-from spark_jobs.tasks.executor import Result, Task, perform
+from spark_jobs.engine.executor import Result, Task, perform
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 
 EVERY_JOB_ON_SPARK = os.environ.get("LOGLAKE_TEST_EVERY_JOB_ON_SPARK") == "1"
 """Whether jobs run on Spark also in tests whose claim is not about Spark; `make test-long` sets it."""
@@ -20,7 +20,7 @@ class InProcessExecutor:
     def run(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
     ) -> list[Result]:
-        """As :meth:`spark_jobs.tasks.executor.Executor.run`."""
+        """As :meth:`spark_jobs.engine.executor.Executor.run`."""
         return [pickle.loads(pickle.dumps(perform(work, pickle.loads(pickle.dumps(task))))) for task in tasks]
 
 

@@ -12,7 +12,7 @@ import random
 import struct
 from typing import Any
 
-from logcore.messages.schema import (
+from logcore.messages.message_schema import (
     ArrayType,
     FieldSchema,
     FieldType,

@@ -14,6 +14,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from logcore.messages.framing import FRAME_VERSION
+from logcore.messages.message_schema import MessagePurpose, MessageSchema, ScalarType
 from logcore.messages.reader import (
     NUMBERS,
     UNKNOWN_TAGS,
@@ -25,7 +26,6 @@ from logcore.messages.reader import (
     Value,
     message_layout,
 )
-from logcore.messages.schema import MessagePurpose, MessageSchema, ScalarType
 
 T = TypeVar("T")
 

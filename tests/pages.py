@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.daemons import WAIT_SECONDS
 
 LAUNCH_BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {

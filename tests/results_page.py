@@ -84,7 +84,7 @@ def age(result: Result) -> Age:
     )
     if listed.returncode:
         return Age(commit, None)
-    numbers = re.findall(r"^(\d+)\t(\d+)\t.*\.py$", listed.stdout, re.M)
+    numbers = re.findall(r"^(\d+)\t(\d+)\t.*\.py\}?$", listed.stdout, re.M)
     return Age(commit, sum(int(added) + int(removed) for added, removed in numbers))
 
 

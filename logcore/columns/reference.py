@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.schema import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, RECORDS_SCHEMA
+from logcore.columns.records_columns import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, RECORDS_SCHEMA
 from logcore.columns.wanted import Place
 from logcore.records.model import Record
 from logcore.texts import java_text

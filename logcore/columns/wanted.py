@@ -67,7 +67,7 @@ class Wanted:
         """The chosen columns, in the order of RECORDS_SCHEMA. ValueError for an unknown column."""
         import pyarrow as pa
 
-        from logcore.columns.schema import RECORDS_SCHEMA
+        from logcore.columns.records_columns import RECORDS_SCHEMA
 
         if self.columns is None:
             return RECORDS_SCHEMA

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter
 from logcore.logs.model.findings import Finding

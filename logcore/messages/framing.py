@@ -18,8 +18,8 @@ from functools import lru_cache
 
 from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, message_of_type
+from logcore.messages.message_schema import MessagePurpose, MessageSchema
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
-from logcore.messages.schema import MessagePurpose, MessageSchema
 from logcore.messages.straight_readers import Fields, JsonReader, json_reader, read_straight
 
 FRAME_VERSION = 1

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
-from logcore.messages.schema import (
+from logcore.messages.message_schema import (
     EVER,
     NO_VERSIONS,
     ArrayType,

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
-from logcore.messages.schema import (
+from logcore.messages.message_schema import (
     ArrayType,
     FieldSchema,
     FieldType,

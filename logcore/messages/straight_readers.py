@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from logcore.messages.kafka_json import number_json, uuid_text
+from logcore.messages.message_schema import MessageSchema, ScalarType
 from logcore.messages.reader import (
     NUMBERS,
     ArrayLayout,
@@ -27,7 +28,6 @@ from logcore.messages.reader import (
     TypeLayout,
     message_layout,
 )
-from logcore.messages.schema import MessageSchema, ScalarType
 
 LONGEST_BYTES = 1 << 16
 """Longer messages are left to the generic reader, which counts their elements."""

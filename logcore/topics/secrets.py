@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from logcore.messages.known_messages import MessageFamily, message_of_type
-from logcore.messages.schema import MessagePurpose
+from logcore.messages.message_schema import MessagePurpose
 
 REDACTED = "(redacted)"
 _FIELDS = {

@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.values.avro.decoder import AvroDecoder
+from logcore.values.avro.avro_decoder import AvroDecoder
 from logcore.values.column import DecodedBlock
 from logcore.values.decoder import ValueDecoder
 from logcore.values.form import PLAIN, Form, ValueColumn
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
-from logcore.values.json.decoder import JsonDecoder
+from logcore.values.json.json_decoder import JsonDecoder
 from logcore.values.limits import LARGEST_VALUE, check_size
-from logcore.values.protobuf.decoder import ProtobufDecoder
+from logcore.values.protobuf.protobuf_decoder import ProtobufDecoder
 from logcore.values.undecodable import Reason, Undecodable
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -19,7 +19,6 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import home_folder
 
-from .command import HOST
 from .services import (
     check_port,
     in_url,
@@ -28,6 +27,7 @@ from .services import (
     stopped_by_signals,
     watch_home,
 )
+from .ui_command import HOST
 
 PORT = 4000
 

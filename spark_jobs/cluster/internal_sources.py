@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.columns.records_columns import MAX_TIMESTAMP_MS
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
+from logcore.columns.records_columns import MAX_TIMESTAMP_MS
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.messages.reader import ReadMessage

@@ -24,7 +24,7 @@ from logcore.columns.engines import check_segment, new_cleaner
 from logcore.errors import LogError
 from logcore.logs.checks.validation import Reader
 from logcore.logs.compaction.cleaning_round import SourceSegment, Uncleanable
-from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
+from logcore.logs.compaction.compaction_plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import PartitionDirectory
@@ -42,7 +42,7 @@ from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
-    from spark_jobs.compaction.job import CompactionLogPlan
+    from spark_jobs.compaction.compaction_job import CompactionLogPlan
     from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")

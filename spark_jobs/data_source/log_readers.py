@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.columns.wanted import Wanted
 from logcore.errors import LogError
 from logcore.library.damage import Reports

@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 from logcore.storage.objects.answers import said
 from spark_jobs.decode.decoding import TopicFormats, decoding_of
 from spark_jobs.decode.split_rows import SchemaStop, split_rows
+from spark_jobs.engine.executor import synced_late
 from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS
+from spark_jobs.lake.delta.files.typed_files import TypedFiles
+from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.policies.compression import Compression
 from spark_jobs.reads import Reads
-from spark_jobs.row_files.published_rows import Span, published_rows
-from spark_jobs.row_files.typed_files import TypedFiles
-from spark_jobs.tasks.executor import synced_late
 
 BATCH_BYTES = 4 << 20
 """Bytes of keys and values that are decoded at once, unless one row has more: as Python objects they are many times

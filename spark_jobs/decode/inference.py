@@ -20,8 +20,8 @@ from logcore.values.undecodable import Undecodable
 from logcore.values.wire.prefix import LONG_IDS, glue_framing
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
+from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.segments import archive
-from spark_jobs.row_files.published_rows import Span, published_rows
 
 MOST_FILES = 10
 ROWS_OF_A_FILE = 1000

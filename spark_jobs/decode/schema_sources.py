@@ -27,9 +27,9 @@ from logcore.values.wire.prefix import SchemaId
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.policies.policy_values import VARIABLE_PREFIX, is_address
-from spark_jobs.row_files.published_rows import Span, published_rows
 
 _BEARER = "Bearer "
 _LARGEST = 64 << 10

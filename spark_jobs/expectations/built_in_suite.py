@@ -13,7 +13,7 @@ from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.expectations.range_checks import CHECKS, DECODED_CHECKS, SUITE, Check
 from spark_jobs.expectations.user_suites import FRAME_RANGES, Suite, published_frame, within_ranges

@@ -14,11 +14,11 @@ from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN, FollowedTopic,
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import topic_table
 from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.lake.repair_commands import follow_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.outlines import FollowingOutline, TopicOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.row_files.published_rows import Span
 
 
 class RowTask(Protocol):

@@ -11,13 +11,12 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
 from logcore.storage.objects.remembered_reads import RememberedRead
 from spark_jobs.contracts import LogChange
-from spark_jobs.ingest import late_segments, remote_ranges
+from spark_jobs.ingest import late_segments, remote_ranges, segment_slices
 from spark_jobs.ingest.log_growth import IngestLogPlan, lost_at_end, of_log
+from spark_jobs.ingest.segment_copy import CopyResult, CopyTask
+from spark_jobs.ingest.segment_slices import Swap
 from spark_jobs.lake.segments.archive import GIVEN_UP, LogRow, Segment
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks import segment_slices
-from spark_jobs.tasks.segment_copy import CopyResult, CopyTask
-from spark_jobs.tasks.segment_slices import Swap
 
 
 @dataclass(frozen=True, slots=True)

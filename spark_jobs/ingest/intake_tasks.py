@@ -13,8 +13,12 @@ from functools import partial
 
 from logcore.logs.model import readable_end
 from logcore.segments.filenames import is_internal_topic
+from spark_jobs.archived_rows.records_file import write_records
+from spark_jobs.archived_rows.segment_pass import validate_one
 from spark_jobs.contracts import IngestConfig
+from spark_jobs.ingest.intake_results import IntakeExecutor, IntakeResults
 from spark_jobs.ingest.log_growth import IngestLogPlan
+from spark_jobs.ingest.segment_copy import CopyResult
 from spark_jobs.ingest.taken_segment import ExpectedRows, SegmentTask, TakenSegment, take_segment
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger import frontier
@@ -22,10 +26,6 @@ from spark_jobs.lake.segments.archive import archived
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.row_files.records_file import write_records
-from spark_jobs.tasks.intake_results import IntakeExecutor, IntakeResults
-from spark_jobs.tasks.segment_copy import CopyResult
-from spark_jobs.tasks.segment_pass import validate_one
 
 UNEVEN = 1.125
 """How much longer than others a worker may work for files that others could write too."""

@@ -34,11 +34,11 @@ from logcore.records.batch import BatchHeader
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
+from spark_jobs.ingest.segment_copy import CopyTask
+from spark_jobs.ingest.segment_slices import SliceCopy, Swap, part_of
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.tasks.segment_copy import CopyTask
-from spark_jobs.tasks.segment_slices import SliceCopy, Swap, part_of
 
 CORRUPT, MISSING, SPARE = "corrupt", "missing", "spare"
 

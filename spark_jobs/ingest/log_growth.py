@@ -17,13 +17,13 @@ from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held
 from spark_jobs.ingest.remote_ranges import RemotePart, with_start_lowered
+from spark_jobs.ingest.segment_copy import CopyTask, begins_with_a_batch, nothing_readable
+from spark_jobs.ingest.segment_slices import Swap
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.outlines import GrownLog, TakenBytes
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.tasks.segment_copy import CopyTask, begins_with_a_batch, nothing_readable
-from spark_jobs.tasks.segment_slices import Swap
 
 
 @dataclass(frozen=True, slots=True)

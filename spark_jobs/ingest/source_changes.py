@@ -32,6 +32,7 @@ from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
+from spark_jobs.ingest.segment_slices import Swap, part_of
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
@@ -40,7 +41,6 @@ from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.referenced_bytes import gone_files
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.tasks.segment_slices import Swap, part_of
 
 
 class ArchiveReader:

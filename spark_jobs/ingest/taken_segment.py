@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spark_jobs.archived_rows.archived_bytes import ArchivedBytes, has_own_files
+from spark_jobs.archived_rows.records_file import WriteTask, write_records
+from spark_jobs.archived_rows.segment_pass import ValidatedSegment, validate_copied
+from spark_jobs.engine.executor import synced_late
+from spark_jobs.ingest.segment_copy import CopyResult, CopyTask, copy_segment
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.reads import Reads
-from spark_jobs.row_files.archived_bytes import ArchivedBytes, has_own_files
-from spark_jobs.row_files.records_file import WriteTask, write_records
-from spark_jobs.tasks.executor import synced_late
-from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment
-from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_copied
 
 
 @dataclass(frozen=True, slots=True)

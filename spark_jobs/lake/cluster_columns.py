@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from logcore.columns.schema import Column
+from logcore.columns.records_columns import Column
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _TIME, _NUMBERS, _TEXTS = pa.timestamp("us", tz="UTC"), pa.list_(pa.int32()), pa.list_(pa.string())

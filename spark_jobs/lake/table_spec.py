@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from logcore.columns.schema import Column, schema_of
+from logcore.columns.records_columns import Column, schema_of
 from spark_jobs.lake.field_ids import with_field_ids
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from logcore.columns.schema import RECORDS_COLUMNS, Column
+from logcore.columns.records_columns import RECORDS_COLUMNS, Column
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE
 from spark_jobs.lake.table_spec import TableSpec, table_of_columns
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
 from logcore.cli.doctor.installation import folder_check, source_check
 from logcore.storage.discovery import shown
+from spark_jobs.engine.java import find_java
+from spark_jobs.engine.job_engine import JobEngine, chosen_engine
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topics_with_tables
 from spark_jobs.lake.delta.files.live_files import newest_files
@@ -21,8 +23,6 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
-from spark_jobs.machine.engine import JobEngine, chosen_engine
-from spark_jobs.machine.java import find_java
 from spark_jobs.policies.policies_file import read_policies
 
 _OF_TOPICS = (DECODED, UNDECODED, LATEST)

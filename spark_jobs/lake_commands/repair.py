@@ -355,10 +355,10 @@ def _copy(lake: str, name: str, run_id: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from spark_jobs.engine.session import get_session
     from spark_jobs.errors import JobError
     from spark_jobs.lake_commands import table_rebuild
     from spark_jobs.lake_commands.table_rebuild import rebuild
-    from spark_jobs.machine.session import get_session
 
     spark = get_session(lake)
     folder = table_rebuild.begin(lake, name)

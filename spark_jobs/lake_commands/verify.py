@@ -24,13 +24,13 @@ from logcore.logs.rules.advice import advice
 from logcore.segments.filenames import TopicPartition
 from logcore.texts import json_shown, shown
 from spark_jobs import launch
+from spark_jobs.engine.job_engine import chosen_engine
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_verification.progress import resumed
 from spark_jobs.lake_verification.whole_lake import LakeVerification, Sample, VerifiedSoFar, verify_whole_lake
-from spark_jobs.machine.engine import chosen_engine
 from spark_jobs.placed_finding import PlacedFinding
 
 

@@ -25,6 +25,7 @@ from logcore.segments.scanning.scan import Stretch
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment, read_manifest
 from logcore.storage.source_errors import shown
 from logcore.texts import sentences
+from spark_jobs.archived_rows.segment_pass import QUARANTINE_ROW_BYTES
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
@@ -50,7 +51,6 @@ from spark_jobs.lake_verification.verified_thing import (
     readable,
 )
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES
 
 ARCHIVE = "archive"
 LISTED = 20

@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.errors import LogError
+from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
+from spark_jobs.archived_rows.records_file import Piece, WriteTask, decoded
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
-from spark_jobs.row_files.archived_bytes import ArchivedBytes
-from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
 SCHEMA = TABLES["records"].content_schema
 """Compared columns: those that come from the archive. Others come from the ledger or from the run."""

@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan, table_uri
@@ -52,7 +53,6 @@ from spark_jobs.lake_verification.verified_thing import (
 )
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
-from spark_jobs.tasks.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
 
 Spans = Sequence[tuple[int, int]]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import OffsetState
+from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
@@ -29,7 +30,6 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
     from spark_jobs.lake_verification.runs import LogRuns

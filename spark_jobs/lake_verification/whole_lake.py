@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import unmatched
+from spark_jobs.engine.executor import Executor, TaskFailed, counting, run_surviving
+from spark_jobs.engine.job_engine import is_engine_requested
+from spark_jobs.engine.shuffle import ShufflingExecutor
 from spark_jobs.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
@@ -26,11 +29,11 @@ from spark_jobs.lake.view.runs.run_ends import first_run_killed
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
-from spark_jobs.lake_verification.decoded_tables.topic_verification import decoded_things
 from spark_jobs.lake_verification.files import file_things
 from spark_jobs.lake_verification.ledger import BatchFacts, compare_rows, log_things, logs_of
 from spark_jobs.lake_verification.progress import VerificationProgress
 from spark_jobs.lake_verification.state import StateTables, file_name, read_lake, way_out
+from spark_jobs.lake_verification.topic_verification import decoded_things
 from spark_jobs.lake_verification.verified_thing import (
     Thing,
     ThingResult,
@@ -38,10 +41,7 @@ from spark_jobs.lake_verification.verified_thing import (
     verify_thing,
     verify_without_offsets,
 )
-from spark_jobs.machine.engine import is_engine_requested
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.tasks.executor import Executor, TaskFailed, counting, run_surviving
-from spark_jobs.tasks.shuffle import ShufflingExecutor
 
 SMALL_BYTES = 128 << 20
 """Less is verified in this process: workers would take longer to start."""

@@ -19,8 +19,8 @@ from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, latest_spec, topic_table
 from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.lake.repair_commands import topic_command
-from spark_jobs.row_files.published_rows import Span
 
 _BATCH_ROWS = 8192
 _Offsets = npt.NDArray[np.int64]

@@ -31,26 +31,26 @@ import pyarrow as pa
 from logcore.columns.cleaning.keyed_batches import hashes_of_column
 from logcore.columns.cleaning.offset_map import Halves, HashKey, OffsetMap
 from logcore.storage.objects.answers import said
+from spark_jobs.engine.executor import run_tasks, synced_late
+from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShuffleEnded, Through, shuffled
 from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table, written_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.delta.files.typed_files import TypedFiles
+from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.latest.decoded_values import DecodedFiles, DecodedValues
+from spark_jobs.newest.hash_ranges import range_count, sample_of
+from spark_jobs.newest.newest_keys import NewestKeys, OffsetSet
+from spark_jobs.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows, with_key
+from spark_jobs.newest.packed_rows import Hashed, offset_blocks, offsets_in, packed_rows, rows_in
 from spark_jobs.policies.compression import Compression
 from spark_jobs.reads import Reads
-from spark_jobs.row_files.newest.newest_keys import NewestKeys, OffsetSet
-from spark_jobs.row_files.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, chosen_rows, with_key
-from spark_jobs.row_files.published_rows import Span, published_rows
-from spark_jobs.row_files.typed_files import TypedFiles
-from spark_jobs.tasks.executor import run_tasks, synced_late
-from spark_jobs.tasks.hash_ranges import range_count, sample_of
-from spark_jobs.tasks.packed_rows import Hashed, offset_blocks, offsets_in, packed_rows, rows_in
-from spark_jobs.tasks.shuffle import Block, Blocks, Shuffle, ShuffleEnded, Through, shuffled
 
 if TYPE_CHECKING:
+    from spark_jobs.engine.executor import Executor
     from spark_jobs.lake.delta.files.live_files import LiveFile
-    from spark_jobs.tasks.executor import Executor
 
 
 FILE_BYTES = 8 << 20

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from spark_jobs.archived_rows.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
+from spark_jobs.archived_rows.records_file import WriteTask
 from spark_jobs.lake.delta.files.file_contents import LogKey, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets
 from spark_jobs.lake.store.written_file import is_own_file
 from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.replace.request import LogRequest
-from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
-from spark_jobs.row_files.records_file import WriteTask
-from spark_jobs.row_files.rewritten_file import TABLE, RowStretch
+from spark_jobs.replace.rewritten_file import TABLE, RowStretch
 
 PART_BYTES = 4 * TASK_BYTES
 """Archived bytes above which a part is split even where no file begins."""

@@ -24,7 +24,7 @@ from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.replace.request import LogRequest, TopicRequest, Unreplaceable, requests_for
-from spark_jobs.row_files.rewritten_file import TABLE
+from spark_jobs.replace.rewritten_file import TABLE
 
 
 @contextmanager

@@ -28,8 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.contracts import LogChange
+from spark_jobs.engine.executor import run_tasks
 from spark_jobs.errors import OutputMismatch, TableRefused
 from spark_jobs.lake.decoded.followed_topics import ROWS
+from spark_jobs.lake.decoded.table_columns import extra_columns, with_columns
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, TableVersions, rewrite_files, versions
@@ -54,6 +56,8 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import holds, merged
 from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.published.log_cuts import cuts_at_time
+from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.published.withdrawals import Cause, Gone, LogWithdrawal, Withdrawal, WithdrawalPlan
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
@@ -63,13 +67,9 @@ from spark_jobs.outlines import ExpiredLog, UnexpiredLog
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.reads import Reads
-from spark_jobs.row_files.log_cuts import cuts_at_time
-from spark_jobs.row_files.published_rows import Span, published_rows
-from spark_jobs.row_files.table_columns import extra_columns, with_columns
-from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
-    from spark_jobs.tasks.executor import Executor
+    from spark_jobs.engine.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound
 from logcore.logs.compaction.planned_round import group_segments
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.snappy_encoder import use_library
-from spark_jobs.machine.snappy_library import load_snappy_java
+from spark_jobs.engine.snappy_library import load_snappy_java
 from tests.bench.corpora import MIB
 from tests.bench.decoding import Asked
 from tests.bench.dirty_logs import KEYS_A_RECORD, DirtyLog, dirty_log

@@ -91,7 +91,7 @@ def _prepare(scratch: Path, log: DirtyLog) -> None:
     """The lake that took the log."""
     from spark_jobs import launch
     from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
-    from spark_jobs.machine.session import stop_session
+    from spark_jobs.engine.session import stop_session
     from tests.broker_directory import LogDirectory
 
     source = LogDirectory(scratch / "source")
@@ -113,7 +113,7 @@ def _serve(scratch: Path, cores: int) -> None:
     """Clean a lake of the same files for each line of input."""
     from spark_jobs import launch
     from spark_jobs.contracts import CompactionConfig
-    from spark_jobs.machine.session import stop_session
+    from spark_jobs.engine.session import stop_session
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])

@@ -177,7 +177,7 @@ def spark(way: str, servers: str, topic: str, table: str) -> None:
     """Copy a topic with Spark's Kafka source, as a job that a user submits."""
     from pyspark.sql import SparkSession
 
-    from spark_jobs.machine.jars import delta_jars
+    from spark_jobs.engine.jars import delta_jars
 
     jars = ",".join(map(str, (*delta_jars(), *distribution.spark_source())))
     builder = SparkSession.builder.master("local[*]").config("spark.jars", jars).config("spark.driver.memory", "2g")

@@ -167,7 +167,7 @@ def _digest(table: Path) -> tuple[int, int]:
 
 def _merge(lake: str, table: str, first: int) -> None:
     """Merge the newest rows from an offset on into a table, as one writes it for Spark."""
-    from spark_jobs.machine.session import get_session, stop_session
+    from spark_jobs.engine.session import get_session, stop_session
 
     columns = ", ".join(_COLUMNS).replace('"', "`")
     spark = get_session(lake, conf=_CONF)

@@ -132,9 +132,9 @@ def _once(paths: Sequence[str], target: str) -> Share:
 
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place, Wanted
+    from spark_jobs.archived_rows.records_file import DECODED
     from spark_jobs.lake.delta.files.parquet_files import layout, row_groups
     from spark_jobs.lake.table_specs import TABLES
-    from spark_jobs.row_files.records_file import DECODED
 
     spec = TABLES["records"]
     schema = pa.schema([spec.schema.field(name) for name in DECODED])

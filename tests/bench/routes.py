@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
-from spark_jobs.machine.jars import delta_jars
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.jars import delta_jars
+from spark_jobs.engine.session import get_session, stop_session
 from tests.bench.corpora import SEGMENT_NAME, home
 from tests.bench.rounds import Contender, clocked, take_turns
 from tests.bench.topics import PARTITIONS, Topic, Topics, topics

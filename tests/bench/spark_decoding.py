@@ -111,8 +111,8 @@ def _query(format: str, records: str, target: str) -> float:
     from pyspark.sql import functions
     from pyspark.sql.avro.functions import from_avro
 
-    from spark_jobs.machine.jars import delta_jars
-    from spark_jobs.machine.session import get_session
+    from spark_jobs.engine.jars import delta_jars
+    from spark_jobs.engine.session import get_session
 
     jars = ",".join(map(str, (*delta_jars(), *distribution.spark_avro())))
     # What our jobs set for short local runs would slow Spark down: the JVM's own defaults, and the parallel collector.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_jobs.machine.java import java_home
+from spark_jobs.engine.java import java_home
 from tests.daemons import WAIT_SECONDS, state_of
 
 CONF = {

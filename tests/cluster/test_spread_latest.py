@@ -34,7 +34,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicScene]:
         scratch,
         policies=(POLICY % ("delete", MANY_TASKS), POLICY % ("soft-delete", MANY_TASKS)),
         rows=rows,
-        constants={"spark_jobs.latest.latest_task.PART_BYTES": 1_000, "spark_jobs.tasks.hash_ranges.RANGE_ROWS": 3},
+        constants={"spark_jobs.latest.latest_task.PART_BYTES": 1_000, "spark_jobs.newest.hash_ranges.RANGE_ROWS": 3},
     )
     forks.close()
 

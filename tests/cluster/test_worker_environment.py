@@ -27,10 +27,10 @@ COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value"]
 
 PROBE = """
 import json, sys
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.session import get_session, stop_session
 
 def said(chunks):
-    import logcore, spark_jobs.tasks.segment_copy
+    import logcore, spark_jobs.ingest.segment_copy
     import pyarrow as pa
     from logcore.columns.kernels.families import FAMILIES
     from logcore.columns.kernels.library import library
@@ -47,7 +47,7 @@ stop_session()
 DATA_SOURCE = """
 import json, sys
 from pyspark_loglake import register
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.session import get_session, stop_session
 
 spark = get_session()
 register(spark)
@@ -60,7 +60,7 @@ stop_session()
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("environment") / "loglake.tar.gz"
-    command = [sys.executable, "-m", "spark_jobs.machine.worker_environment", str(path)]
+    command = [sys.executable, "-m", "spark_jobs.engine.worker_environment", str(path)]
     subprocess.run(command, check=True, timeout=SECONDS, stdout=subprocess.DEVNULL)
     return path
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from logcore.columns.engines import Engine, available, decode_segment
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.logs.checks.validation import validate_segment
 from logcore.logs.model.batch_facts import BatchFact, fact_of

@@ -24,7 +24,7 @@ import pytest
 
 from logcore.columns.engines import new_cleaner
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
-from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
+from logcore.logs.compaction.compaction_plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import Keep, PartitionDirectory, Write

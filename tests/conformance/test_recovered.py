@@ -20,8 +20,8 @@ from logcore.errors import CorruptIndexError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import LEADER_EPOCH_FILE, segment_file_name
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.storage.partition_directories import partition_directory

@@ -106,7 +106,7 @@ def main(script: str) -> None:
             code = 1
         print(json.dumps(asdict(Ended(code, said.get("error", ""), said.get("reports", []), said.get("tables", {})))))
         sys.stdout.flush()
-    from spark_jobs.machine.session import stop_session
+    from spark_jobs.engine.session import stop_session
 
     stop_session()
 

@@ -114,12 +114,12 @@ class Forks:
 
 def serve() -> None:
     """Fork for each line of input until it ends."""
-    import spark_jobs.ingest.job
-    import spark_jobs.publish.job
-    import spark_jobs.tasks.log_pass
-    import spark_jobs.tasks.segment_pass
-    import spark_jobs.tasks.spark_executor
-    import spark_jobs.validate.job  # noqa: F401
+    import spark_jobs.archived_rows.segment_pass
+    import spark_jobs.engine.spark_executor
+    import spark_jobs.ingest.ingest_job
+    import spark_jobs.publish.publish_job
+    import spark_jobs.validate.log_pass
+    import spark_jobs.validate.validate_job  # noqa: F401
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place
     from tests import handmade
@@ -244,7 +244,7 @@ class _InProcess:
     shuffled: int | None
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
-        from spark_jobs.tasks.executor import perform
+        from spark_jobs.engine.executor import perform
 
         order = list(range(len(tasks)))
         if self.shuffled is not None:
@@ -257,8 +257,8 @@ class _SyncingLate:
     """As worker processes and their driver: files are synced when all tasks are done."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+        from spark_jobs.engine.executor import is_synced_late
         from spark_jobs.lake.store.disk_sync import late_syncs, sync_all
-        from spark_jobs.tasks.executor import is_synced_late
 
         if not is_synced_late(work):
             return _InProcess(None).run(work, tasks, sizes)

@@ -38,11 +38,11 @@ def _killed_after(module: Any, name: str, when: Callable[..., bool]) -> None:
 
 def plant(point: str) -> None:
     """Arrange that this process dies at `point`."""
-    from spark_jobs.expectations import job as expectations
+    from spark_jobs.expectations import expectations_job as expectations
     from spark_jobs.lake.delta import commits
     from spark_jobs.lake.segments import archive
-    from spark_jobs.publish import job as publish
-    from spark_jobs.validate import job as validate
+    from spark_jobs.publish import publish_job as publish
+    from spark_jobs.validate import validate_job as validate
 
     points: dict[str, Callable[[], None]] = {
         "segment copied before its row is committed": lambda: _killed_before(archive, "commit_segments"),

@@ -20,7 +20,7 @@ POLICIES = (
     "topics: {orders: {decode.key: string, decode.value: string}}",
     "topics: {orders: {decode.value: short}}",
 )
-SMALL = {"spark_jobs.decode.job.TASK_BYTES": 1, "spark_jobs.machine.engine.IN_PROCESS_BYTES": {}}
+SMALL = {"spark_jobs.decode.decode_job.TASK_BYTES": 1, "spark_jobs.engine.job_engine.IN_PROCESS_BYTES": {}}
 """A task for each file of `records`."""
 
 

@@ -21,7 +21,7 @@ from tests.crash.side_effects import Happening, Order, plain
 
 pytestmark = pytest.mark.crash
 
-SMALL = {"spark_jobs.ingest.job.SHARED_BYTES": 0}
+SMALL = {"spark_jobs.ingest.ingest_job.SHARED_BYTES": 0}
 """A segment of a test is a task, small as it is."""
 
 

@@ -41,7 +41,7 @@ def test_a_lost_answer_to_any_commit_is_looked_for_and_nothing_is_written_twice(
 def test_however_work_is_cut_and_in_whatever_order_it_is_done_the_rows_are_the_same(scene):
     for seed, task_bytes in enumerate((1, 200, 1 << 30)):
         lake = scene.lake("ingest", f"cut-{task_bytes}")
-        cut = {"spark_jobs.row_files.archived_bytes.TASK_BYTES": task_bytes}
+        cut = {"spark_jobs.archived_rows.archived_bytes.TASK_BYTES": task_bytes}
         said = scene.difference(scene.forks[0].run(Turn(str(lake), scene.source, constants=cut, shuffled=seed)))
         assert said is None, f"tasks of {task_bytes} bytes, order {seed}: {said}"
 

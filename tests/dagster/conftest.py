@@ -18,9 +18,9 @@ from pipelines.catalog.names import graph_name, name_in_lake
 from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
 from spark_jobs.contracts import Intake
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 from spark_jobs.lake.setup.registry import register, remember
 from spark_jobs.lake.view.registered_lakes import read_home, read_registered
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.daemons import WAIT_SECONDS
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.dagster, pytest.mark.stored, pytest.mark.usefixtures("
 
 WAITING = """
 import pathlib, sys, time
-from spark_jobs.publish import job
+from spark_jobs.publish import publish_job as job
 waits = pathlib.Path(sys.argv.pop(1))
 def waiting(*arguments):
     waits.touch()

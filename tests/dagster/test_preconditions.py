@@ -139,7 +139,7 @@ def test_sources_that_are_all_missing_are_named_and_no_lake_is_made(logs, tmp_pa
 
 
 def test_a_first_run_without_a_usable_java_makes_nothing(logs, tmp_path, capsys, monkeypatch):
-    from spark_jobs.machine import java
+    from spark_jobs.engine import java
 
     monkeypatch.setattr(java, "_installed_java", lambda: (None, ["JAVA_HOME: old"]))
     monkeypatch.setattr(java, "_packaged_java", lambda rejected: None)

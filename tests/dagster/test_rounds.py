@@ -11,7 +11,7 @@ import pytest
 from pipelines.catalog.run_configuration import run_config
 from pipelines.definitions import build_definitions
 from pipelines.run.run_request import RunRequest
-from spark_jobs.ingest import job
+from spark_jobs.ingest import ingest_job as job
 from spark_jobs.lake.setup.registry import register
 from spark_jobs.lake.view.registered_lakes import read_registered
 from tests.broker_directory import LogDirectory

@@ -21,7 +21,7 @@ from pipelines.run.run_request import RunRequest
 from spark_jobs.errors import CommitUnanswered, StorageError
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs import run_rows
-from spark_jobs.lake_commands.metrics.command import lake_samples
+from spark_jobs.lake_commands.metrics import lake_samples
 from spark_jobs.policies.policies_file import NO_POLICIES
 from tests.dagster.conftest import Define, Execute
 from tests.dagster.fake_jobs import FakeLauncher, World

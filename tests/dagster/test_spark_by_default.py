@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import Intake
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE
 from spark_jobs.lake.setup.registry import remember
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE
 from tests.broker_directory import LogDirectory
 from tests.daemons import WAIT_SECONDS
 
@@ -30,7 +30,7 @@ with dg.DagsterInstance.ephemeral() as instance:
     job = build_definitions(lakes_of_home()).resolve_job_def("shop__intake")
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     tags = instance.get_run_by_id(result.run_id).tags
-    session = sys.modules.get("spark_jobs.machine.session")
+    session = sys.modules.get("spark_jobs.engine.session")
     groups = {}
     if session is not None:
         context = session.get_session().sparkContext

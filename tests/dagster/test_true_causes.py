@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from logcore.storage.objects.answers import said
+from spark_jobs.engine import java
 from spark_jobs.errors import JobError
-from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
 from tests.daemons import WAIT_SECONDS
 

@@ -10,7 +10,7 @@ import pytest
 from logcore.logs.model.findings import Severity
 from pipelines.run import checks
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.view.lake_state import read_state
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.broker_directory import LogDirectory
 from tests.deploy import manifests, postgres
 from tests.pages import Pages, wait_for

@@ -8,15 +8,15 @@ from io import BytesIO
 
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
-from logcore.logs.compaction.plan import plan_compaction, run_compaction
+from logcore.logs.compaction.compaction_plan import plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal
 from logcore.logs.model.partition_directory import PartitionFile
-from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.retention.retention_plan import plan_retention
 from logcore.logs.writer.writer import LogWriter
 from logcore.records.snappy_encoder import use_library
 from logcore.segments.filenames import TopicPartition
-from spark_jobs.machine.snappy_library import load_snappy_java
+from spark_jobs.engine.snappy_library import load_snappy_java
 from tests.differential import directories
 from tests.differential.trials import Left, Trial
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from logcore.values.evolution import written_column
 from spark_jobs.decode import split_rows
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows
-from spark_jobs.tasks.executor import Result, Task, WorkerDied, perform, second_try
+from spark_jobs.engine.executor import Result, Task, WorkerDied, perform, second_try
 
 DEADLY = b"deadly"
 
@@ -56,7 +56,7 @@ class MortalExecutor:
     def run(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
     ) -> list[Result]:
-        """As :meth:`spark_jobs.tasks.executor.Executor.run`."""
+        """As :meth:`spark_jobs.engine.executor.Executor.run`."""
         results: dict[int, Any] = {}
         died: dict[int, str] = {}
         for at, task in enumerate(tasks):

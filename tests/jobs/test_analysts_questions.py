@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from logcore.cli import main
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests import handmade
 from tests.conftest import REPOSITORY
 from tests.jobs.decoded_lake import Decoded

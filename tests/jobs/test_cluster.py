@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs import launch
-from spark_jobs.cluster.job import with_history
+from spark_jobs.cluster.cluster_job import with_history
 from spark_jobs.contracts import ClusterConfig, JobReport
+from spark_jobs.engine import job_engine
 from spark_jobs.errors import LakeRefused, UsageError
 from spark_jobs.lake.delta import commits
-from spark_jobs.machine import engine
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -97,7 +97,7 @@ def test_large_internal_logs_are_read_by_tasks_a_dry_run_reads_them_too_and_noth
     config = ClusterConfig(str(cluster.lake.path), "run", AS_OF_MS, (str(cluster.source.path),))
     read_in_plan = launch.plan(config)
     assert read_in_plan.task_bytes is None
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     planned = launch.plan(config)
     segments = sum(path.stat().st_size for path in cluster.groups.segments())
     assert planned.task_bytes == 2 * segments, "once for the commits, once for the groups"

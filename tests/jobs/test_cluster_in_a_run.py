@@ -23,7 +23,7 @@ from pipelines.run.look import outcome_without_work
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.cluster import job
+from spark_jobs.cluster import cluster_job
 from spark_jobs.contracts import ClusterConfig
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
@@ -49,8 +49,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A list that gets an entry whenever the job reads the sources."""
     made: list[Any] = []
-    read = job._read
-    monkeypatch.setattr(job, "_read", lambda config: made.append(config) or read(config))
+    read = cluster_job._read
+    monkeypatch.setattr(cluster_job, "_read", lambda config: made.append(config) or read(config))
     return made
 
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from logcore.records.record import read_records
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from spark_jobs import launch
-from spark_jobs.compaction import job as compaction
+from spark_jobs.compaction import compaction_job as compaction
 from spark_jobs.compaction.log_cleaning import CleaningResult
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.delta import commits

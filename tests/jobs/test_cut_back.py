@@ -10,10 +10,10 @@ import pytest
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.errors import ConcurrentChange
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.delta.files.row_counts import recorded_as
 from spark_jobs.lake.segments import archive
-from spark_jobs.publish import job as publish
+from spark_jobs.publish import publish_job as publish
 from tests import handmade
 from tests.broker_directory import Partition
 from tests.spark.cycle import AS_OF_MS, OF_OURS, Lake, states

@@ -10,14 +10,14 @@ from deltalake import DeltaTable
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ReplaceConfig
-from spark_jobs.decode import decode_task, decoding, job
+from spark_jobs.decode import decode_job, decode_task, decoding
+from spark_jobs.engine import job_engine
+from spark_jobs.engine.executor import WorkerDied
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.decoded import followed_topics
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.machine import engine
 from spark_jobs.outlines import FollowingOutline
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks.executor import WorkerDied
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
@@ -97,7 +97,7 @@ def test_a_choice_that_matches_no_topic_is_refused_with_the_nearest_name(
 def test_a_log_whose_worker_died_twice_waits_and_the_others_are_decoded(lake: Decoded, monkeypatch, capsys) -> None:
     lake.append_elsewhere("orders-1", 3)
     lake.append((b"a", b"one"))
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     assert main.main(["decode", lake.path, "--policies", str(lake.policies)]) == 1
     said = capsys.readouterr().out
@@ -114,7 +114,7 @@ def test_a_replacement_with_a_log_that_cannot_be_decoded_replaces_nothing(lake: 
     lake.append((b"a", b"one"))
     lake.decode()
     before = lake.versions()
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: Deadly())
     report = lake.decode(replace=("orders",))
     assert "nothing was replaced" in str(report.plan)
@@ -161,7 +161,7 @@ def test_a_topic_whose_published_rows_were_replaced_is_decoded_again_or_waits_if
     DeltaTable(str(lake.lake.path / "tables" / "records")).delete('"offset" = 0')
     lake.append((b"c", b"three"))
     if not is_small:
-        monkeypatch.setattr(job, "FOLLOW_BYTES", 0)
+        monkeypatch.setattr(decode_job, "FOLLOW_BYTES", 0)
     report = lake.decode()
     assert "replaced or removed rows of it" in str(report.plan)
     if is_small:
@@ -207,14 +207,14 @@ def test_an_unforeseen_error_of_a_schema_holds_up_its_own_topic_only(lake: Decod
     lake.append((b"a", b"one"))
     lake.append_elsewhere("payments-0", 1, OTHER_TOPIC_ID)
     lake.publish()
-    real = job.TopicFormats.of
+    real = decode_job.TopicFormats.of
 
     def fails(policy: object, topic: str) -> object:
         if topic == "payments":
             raise TypeError("planted-value")
         return real(policy, topic)
 
-    monkeypatch.setattr(job.TopicFormats, "of", fails)
+    monkeypatch.setattr(decode_job.TopicFormats, "of", fails)
     report = lake.decode()
     waits = {topic.topic: topic.waits for topic in report.plan.topics}
     assert waits["orders"] is None
@@ -226,13 +226,13 @@ def test_an_unforeseen_error_of_a_schema_holds_up_its_own_topic_only(lake: Decod
 def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded, monkeypatch) -> None:
     for number in range(4):
         lake.append((b"a", b"one %d" % number), (b"b", b"\xff"), (b"c", None))
-    monkeypatch.setattr(job, "TASK_BYTES", 1)
+    monkeypatch.setattr(decode_job, "TASK_BYTES", 1)
     monkeypatch.setattr(decode_task, "BATCH_BYTES", 1)
     lake.decode()
     assert len(lake.table().file_uris()) == 8  # a task for each row
     many = lake.rows(), lake.rows("undecoded")
-    monkeypatch.setattr(job, "TASK_BYTES", 1 << 20)
-    monkeypatch.setattr(job, "TASK_ROWS", 2)
+    monkeypatch.setattr(decode_job, "TASK_BYTES", 1 << 20)
+    monkeypatch.setattr(decode_job, "TASK_ROWS", 2)
     lake.decode(replace=("orders",))
     assert len(lake.table().file_uris()) == 8  # two tasks for each file of three rows
     assert (lake.rows(), lake.rows("undecoded")) == many
@@ -246,10 +246,10 @@ def test_rows_in_parts_and_in_many_tasks_are_the_rows_of_one_task(lake: Decoded,
 def test_the_same_plan_is_committed_once(lake: Decoded) -> None:
     lake.append((b"a", b"one"), (b"b", b"\xff"))
     config = DecodeConfig(lake.path, "decode", AS_OF_MS, read_policies(str(lake.policies)))
-    planned = job.plan(config)
-    job.apply(planned, config, None)
+    planned = decode_job.plan(config)
+    decode_job.apply(planned, config, None)
     with pytest.raises(ConcurrentChange, match="the plan was made at None"):
-        job.apply(planned, config, None)
+        decode_job.apply(planned, config, None)
     assert [row["value"] for row in lake.rows()] == ["one"]
     assert [row["offset"] for row in lake.rows("undecoded")] == [1]
 

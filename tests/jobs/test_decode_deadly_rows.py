@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.decode import job
+from spark_jobs.decode import decode_job
+from spark_jobs.engine import job_engine
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.machine import engine
 from tests.in_process import InProcessExecutor
 from tests.jobs.deadly_decoder import DEADLY, MortalExecutor
 from tests.jobs.decoded_lake import Decoded
@@ -27,7 +27,7 @@ OTHER = avro({"name": "name", "type": "long"})
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> MortalExecutor:
     made = MortalExecutor()
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     monkeypatch.setattr(launch, "start_executor", lambda *_: made)
     return made
 
@@ -55,7 +55,7 @@ def test_deadly_rows_anywhere_are_undecoded_and_all_others_are_decoded(
     tmp_path: Path, executor: MortalExecutor, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     drawn = random.Random(seed)
-    monkeypatch.setattr(job, "TASK_ROWS", drawn.choice([7, 1000]))
+    monkeypatch.setattr(decode_job, "TASK_ROWS", drawn.choice([7, 1000]))
     deadly = {drawn.randrange(ROWS): drawn.choice(["key", "value", "both"]) for _ in range(drawn.randint(1, 4))}
     rows = [
         (DEADLY if deadly.get(at) in ("key", "both") else b"k", DEADLY if deadly.get(at) in ("value", "both") else b"v")

@@ -20,7 +20,7 @@ from google.protobuf import descriptor_pb2
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
-from spark_jobs.decode import job
+from spark_jobs.decode import decode_job
 from spark_jobs.following import commits as topic_commits
 from spark_jobs.lake.decoded.remembered_tables import FILE
 from spark_jobs.lake.delta.table import Table
@@ -203,7 +203,7 @@ def check(folder: Path, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def job_kinds() -> tuple[str, str]:
-    return job.DECODED, job.UNDECODED
+    return decode_job.DECODED, decode_job.UNDECODED
 
 
 def test_only_tables_that_exist_are_remembered_where_first_rows_wait(

@@ -12,14 +12,14 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
-from spark_jobs.decode import job
+from spark_jobs.decode import decode_job
+from spark_jobs.engine import job_engine
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.decoded.topic_tables import decoded_spec, topic_table
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.segments.archive import read_logs
-from spark_jobs.machine import engine
 from spark_jobs.policies.policies_file import read_policies
 from tests.in_process import InProcessExecutor
 from tests.jobs.registered_schemas import Registered, avro, named, text, zigzag
@@ -308,8 +308,8 @@ def test_schemas_from_an_address_decode_as_those_of_the_topic(lake: Registered) 
 
 @pytest.mark.parametrize("at", [0, 3, 12])
 def test_a_log_of_many_tasks_ends_before_the_first_row_that_waits(lake: Registered, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
-    monkeypatch.setattr(job, "TASK_ROWS", 3)
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(decode_job, "TASK_ROWS", 3)
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     lake.register(1, FIRST)
     lake.register(2, avro({"name": "id", "type": "string"}), version=2)
@@ -336,8 +336,8 @@ def test_a_log_that_waits_decodes_no_row_until_the_policy_or_the_schemas_change(
     said, before = lake.said(), lake.versions()
     assert "partition 0 waits at offset 1" in str(said)
     decoded: list[int] = []
-    real = job.decode_rows
-    monkeypatch.setattr(job, "decode_rows", lambda task: (decoded.append(task.span.start), real(task))[1])
+    real = decode_job.decode_rows
+    monkeypatch.setattr(decode_job, "decode_rows", lambda task: (decoded.append(task.span.start), real(task))[1])
     lake.append((b"d", first(8)))
     assert lake.said() == said
     assert decoded == []
@@ -417,7 +417,7 @@ def test_a_run_that_adds_columns_does_not_pass_over_a_commit_that_came_before(la
     monkeypatch.setattr(commits, "bring_up_to_date", late)
     config = DecodeConfig(lake.path, "late", AS_OF_MS, read_policies(str(lake.policies)))
     with pytest.raises(ConcurrentChange):
-        job.apply(job.plan(config), config, None)
+        decode_job.apply(decode_job.plan(config), config, None)
     assert raced
     assert [row["offset"] for row in lake.rows()] == [0], "the other run has the row at offset 1"
 

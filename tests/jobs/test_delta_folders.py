@@ -14,7 +14,7 @@ from logcore.cli import main
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.storage import StoredFile
-from spark_jobs.lake_commands.query import command
+from spark_jobs.lake_commands.query import query_command
 
 Captured = pytest.CaptureFixture[str]
 
@@ -88,7 +88,7 @@ def test_a_link_to_a_table_is_a_view_and_a_link_to_a_folder_above_is_none(tmp_pa
     (folder / "above").symlink_to(folder)
     (folder / "itself").symlink_to(folder / "itself")
     (folder / "lost").symlink_to(tmp_path / "nothing")
-    assert [view.name for view in command.delta_folders(str(folder))] == ["again", "sales"]
+    assert [view.name for view in query_command.delta_folders(str(folder))] == ["again", "sales"]
     assert count(folder, "again", capsys) == 4
     assert count(folder, "sales", capsys) == 3
 
@@ -103,7 +103,7 @@ def test_nothing_below_a_table_is_a_table(is_remote: bool, tmp_path: Path, monke
         names = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json")]
         stored = [StoredFile(f"{folder}/{name}", 0, 0, 0) for name in names]
         monkeypatch.setattr(storage, "files_below", lambda _: iter(stored))
-    assert {view.name: view.uri for view in command.delta_folders(folder)} == {
+    assert {view.name: view.uri for view in query_command.delta_folders(folder)} == {
         "t": f"{folder}/t",
         "t-1": f"{folder}/t-1",
         "v": f"{folder}/u/v",
@@ -113,4 +113,4 @@ def test_nothing_below_a_table_is_a_table(is_remote: bool, tmp_path: Path, monke
 def test_an_address_below_which_is_nothing_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "files_below", lambda _: iter(()))
     with pytest.raises(UsageError, match="there is no such folder"):
-        command.delta_folders("s3://bucket/folder")
+        query_command.delta_folders("s3://bucket/folder")

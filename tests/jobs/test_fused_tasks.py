@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs import launch
+from spark_jobs.archived_rows import archived_bytes
 from spark_jobs.contracts import DecodeConfig, JobReport
 from spark_jobs.ingest import intake_tasks, taken_segment
+from spark_jobs.ingest.intake_results import IntakeResults
+from spark_jobs.ingest.segment_copy import CopyTask
 from spark_jobs.ingest.taken_segment import ExpectedRows, SegmentTask
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.row_files import archived_bytes
-from spark_jobs.tasks.intake_results import IntakeResults
-from spark_jobs.tasks.segment_copy import CopyTask
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash import visible

@@ -9,7 +9,7 @@ from spark_jobs.contracts import ValidateConfig
 from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.ledger_comparison import differences
-from spark_jobs.validate import job as validate
+from spark_jobs.validate import validate_job as validate
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -13,10 +13,10 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange, JobError
-from spark_jobs.latest import job, latest_task
-from spark_jobs.latest.job import plan
+from spark_jobs.latest import latest_job, latest_task
+from spark_jobs.latest.latest_job import plan
+from spark_jobs.newest import hash_ranges
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks import hash_ranges
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.jobs.test_late_segments import damaged
@@ -90,7 +90,7 @@ def keys_in_memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(latest_task, "PART_BYTES", 500)
     monkeypatch.setattr(hash_ranges, "SAMPLED", 0)
     if request.param == "full maps":  # only the kernels find newest offsets in many tasks
-        monkeypatch.setattr(job, "is_chosen", lambda _: False)
+        monkeypatch.setattr(latest_job, "is_chosen", lambda _: False)
     return 2
 
 
@@ -146,10 +146,10 @@ def test_the_same_plan_is_carried_out_once(lake: Kept) -> None:
     lake.publish()
     config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, read_policies(str(lake.policies)))
     planned = launch.plan(config)
-    job.apply(planned, config, None)
+    latest_job.apply(planned, config, None)
     before = lake.table.version()
     with pytest.raises(ConcurrentChange):
-        job.apply(planned, config, None)
+        latest_job.apply(planned, config, None)
     assert lake.table.version() == before
     assert lake.shown() == {b"a": (0, b"1"), b"b": (1, b"2")}
 
@@ -165,7 +165,7 @@ def test_a_topic_waits_if_the_workers_of_a_large_log_die(lake: Kept) -> None:
     lake.publish()
     policies = read_policies(str(lake.policies))
     config = LatestConfig(str(lake.lake.path), "latest", AS_OF_MS, policies, keys_in_memory=1)
-    report = job.apply(plan(config), config, Dying())
+    report = latest_job.apply(plan(config), config, Dying())
     said = str(report.plan.topics[0].waits)
     assert "the worker of partition 0 did not finish (two workers died)" in said
     assert "--keys-in-memory" in said

@@ -14,7 +14,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobReport, LatestConfig
 from spark_jobs.lake.decoded.topic_tables import LATEST, topic_table
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake_verification.decoded_tables import topic_verification
+from spark_jobs.lake_verification import topic_verification
 from spark_jobs.latest import decoded_values
 from spark_jobs.policies.policies_file import read_policies
 from tests.field_ids import ids_of_file

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from logcore.logs.model.findings import Severity
 from pipelines.run.look import outcome_without_work
 from spark_jobs import launch
-from spark_jobs.machine import engine
+from spark_jobs.engine import job_engine
 from tests.in_process import InProcessExecutor
 from tests.jobs.decoded_lake import Decoded
 from tests.jobs.test_decode_in_a_run import answer_of, request_of, run
@@ -34,7 +34,7 @@ def rows(lake: Decoded) -> dict[bytes, str]:
 
 @pytest.mark.parametrize("in_process_bytes", [0, 1 << 20])
 def test_a_run_publishes_decodes_and_keeps_the_latest_rows(lake: Decoded, monkeypatch, in_process_bytes: int) -> None:
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", dict.fromkeys(("decode", "latest"), in_process_bytes))
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", dict.fromkeys(("decode", "latest"), in_process_bytes))
     lake.write((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
     listener, jobs = run(lake)
     assert jobs == ["ingest", "validate", "publish", "decode", "latest", "expectations"]

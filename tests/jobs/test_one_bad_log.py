@@ -6,7 +6,7 @@ import pytest
 
 from logcore.storage import files, opened_source
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.segments import archive
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition

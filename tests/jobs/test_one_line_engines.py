@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.conftest import REPOSITORY
 from tests.jobs.decoded_lake import Decoded
 from tests.jobs.test_registered_tables import FIRST, POLICIES, SCHEMA, SECOND

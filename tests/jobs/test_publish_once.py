@@ -10,7 +10,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import PublishConfig
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
-from spark_jobs.publish import job as publish
+from spark_jobs.publish import publish_job as publish
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 

@@ -18,8 +18,8 @@ from spark_jobs import launch
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.errors import JobError
 from spark_jobs.lake.view.decoded.topic_asset import view_name
-from spark_jobs.lake_commands.query.command import printed
 from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
+from spark_jobs.lake_commands.query.query_command import printed
 from spark_jobs.policies.policies_file import read_policies
 from tests.jobs.decoded_lake import Decoded
 from tests.spark.cycle import AS_OF_MS

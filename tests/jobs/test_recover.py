@@ -11,7 +11,7 @@ import pytest
 
 from logcore.logs.model.partition_directory import Keep
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from logcore.storage.partition_directories import partition_directory
@@ -19,7 +19,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RecoverConfig, RetentionConfig
 from spark_jobs.errors import UsageError
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.recover import job as recover
+from spark_jobs.recover import recover_job as recover
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.conftest import REPOSITORY

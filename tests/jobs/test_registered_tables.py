@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli import main
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.jobs.decoded_lake import Decoded
 
 SCHEMA = {

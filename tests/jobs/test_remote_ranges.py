@@ -10,7 +10,7 @@ import pytest
 from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.policies.policies_file import read_policies
 from tests import remote_objects
 from tests.broker_directory import LogDirectory

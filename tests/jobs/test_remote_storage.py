@@ -16,7 +16,7 @@ from logcore.cli.main import main
 from logcore.storage.remote_tier.chunked_segment import KEYS_VARIABLE
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade, remote_objects
 from tests.broker_directory import LogDirectory

@@ -17,7 +17,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_schemas import OFFSET_LEDGER
 from spark_jobs.launch import run
-from spark_jobs.replace import job as replace
+from spark_jobs.replace import replace_job as replace
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, OF_OURS, Lake

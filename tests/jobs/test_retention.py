@@ -12,7 +12,7 @@ from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta import commits
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.retention import job as retention
+from spark_jobs.retention import retention_job as retention
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import append_segment, files, ledger, spans, tables

@@ -17,7 +17,7 @@ from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.ingest import job
+from spark_jobs.ingest import ingest_job
 from tests import handmade, sampling
 from tests.broker_directory import LogDirectory, Partition
 from tests.conftest import Sample
@@ -53,7 +53,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(launch, "start_executor", lambda *_: InProcessExecutor())
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
     # Tests have tiny segments: one is a task here.
-    monkeypatch.setattr(job, "SHARED_BYTES", 0)
+    monkeypatch.setattr(ingest_job, "SHARED_BYTES", 0)
 
 
 def run(lake: Path, source: Path, tasks: int, **settings: Any) -> tuple[Launcher, FinishedSteps]:

@@ -24,8 +24,8 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_schemas import SEGMENTS
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.optimize import file_runs
 from spark_jobs.outlines import OptimizeOutline
-from spark_jobs.row_files import file_runs
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs import launch
+from spark_jobs.archived_rows import batch_rows
 from spark_jobs.contracts import ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import newest_files
-from spark_jobs.tasks import batch_rows
-from spark_jobs.validate import job
-from spark_jobs.validate import job as validate
+from spark_jobs.validate import validate_job
+from spark_jobs.validate import validate_job as validate
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.in_process import InProcessExecutor
@@ -87,7 +87,7 @@ def test_tables_do_not_depend_on_how_rows_are_put_into_files(tmp_path, source, m
         monkeypatch.setattr(batch_rows, "SMALL_ROWS", 0)
         one_each.turn(source.path)
         monkeypatch.setattr(batch_rows, "SMALL_ROWS", small_rows)
-        monkeypatch.setattr(job, "FILE_ROWS", file_rows)
+        monkeypatch.setattr(validate_job, "FILE_ROWS", file_rows)
         together.turn(source.path)
         assert content(one_each) == content(together), first
     assert one_each.ledger("b") == together.ledger("b")
@@ -119,7 +119,7 @@ def test_a_run_that_died_after_its_rows_leaves_nothing_double(tmp_path, source, 
 
 def test_growth_of_one_log_opens_only_files_with_its_segments(tmp_path, source, monkeypatch):
     logs = write(source)
-    monkeypatch.setattr(job, "FILE_ROWS", 2)
+    monkeypatch.setattr(validate_job, "FILE_ROWS", 2)
     lake = Lake(tmp_path / "lake")
     lake.turn(source.path)
     before = files(lake)

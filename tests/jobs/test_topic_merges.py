@@ -14,11 +14,11 @@ from deltalake import DeltaTable, TableFeatures, write_deltalake
 from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, OptimizeConfig
-from spark_jobs.decode import job as decode_job
-from spark_jobs.optimize import job
+from spark_jobs.decode import decode_job
+from spark_jobs.lake.decoded.table_columns import extra_columns
+from spark_jobs.optimize import optimize_job
+from spark_jobs.optimize.merged_file import FileMergeTask, merge_files
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
-from spark_jobs.row_files.table_columns import extra_columns
 from tests import handmade
 from tests.field_ids import ids_of_file, ids_of_table
 from tests.jobs.decoded_lake import KINDS, Decoded
@@ -166,20 +166,20 @@ def test_a_decoding_that_was_planned_before_the_merge_adds_its_rows_once(lake: T
 
 
 def test_rows_that_were_decoded_after_the_plan_stay(lake: TwoLogs) -> None:
-    planned = job.plan(config(lake))
+    planned = optimize_job.plan(config(lake))
     night(lake, 9)
     before = everything(lake)
-    report = job.apply(planned, config(lake), None)
+    report = optimize_job.apply(planned, config(lake), None)
     assert everything(lake) == before
     assert report.metrics["overtaken"] == 0
     assert len(files(lake)) == 4
 
 
 def test_a_table_that_was_written_again_after_the_plan_is_left_as_it_is(lake: TwoLogs) -> None:
-    planned = job.plan(config(lake))
+    planned = optimize_job.plan(config(lake))
     lake.decode(replace=("orders",))
     before, there = everything(lake), [files(lake, kind) for kind in KINDS]
-    report = job.apply(planned, config(lake), None)
+    report = optimize_job.apply(planned, config(lake), None)
     assert report.metrics["overtaken"] == 0, "planned again, there was nothing left to merge"
     assert everything(lake) == before
     assert [files(lake, kind) for kind in KINDS] == there
@@ -227,7 +227,7 @@ def test_a_damaged_file_is_named_and_its_log_is_left_as_it_is(lake: TwoLogs) -> 
 
 
 def test_a_merge_whose_statistics_lie_about_the_log_writes_nothing(lake: TwoLogs) -> None:
-    [merge] = [each for each in job.plan(config(lake)).merges if each.table == "undecoded/orders"]
+    [merge] = [each for each in optimize_job.plan(config(lake)).merges if each.table == "undecoded/orders"]
     folder = Path(lake.path) / "tables" / "undecoded" / "orders"
     there = sorted(folder.glob("*.parquet"))
     paths, sizes = zip(*((file.path, file.size) for file in merge.files), strict=True)

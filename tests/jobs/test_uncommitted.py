@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs import launch
+from spark_jobs.archived_rows import archived_bytes, uncommitted_rows
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.launch import run
-from spark_jobs.publish import job as publish
-from spark_jobs.row_files import archived_bytes, uncommitted
+from spark_jobs.publish import publish_job as publish
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -128,7 +128,7 @@ def test_a_run_that_dies_between_its_commits_is_completed_by_the_next(source, re
     three_transactions(orders)
     source.high_watermarks(orders_0=21)
     reading.validate(source.path)
-    owner = publish if dies_at == "sync_published" else uncommitted.commits
+    owner = publish if dies_at == "sync_published" else uncommitted_rows.commits
     with monkeypatch.context() as dying:
         dying.setattr(owner, dies_at, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):

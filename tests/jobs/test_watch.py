@@ -21,8 +21,7 @@ from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.delta.tables import snapshots
-from spark_jobs.optimize import job
-from spark_jobs.row_files import file_runs
+from spark_jobs.optimize import file_runs, optimize_job
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.crash import visible
@@ -293,8 +292,8 @@ def grow_every_second(watch: Watch, source: LogDirectory, seconds: int) -> None:
 def test_small_commits_do_not_pile_up(watch, source, monkeypatch):
     """The limits of 24 hours, made as much smaller as the test is shorter."""
     monkeypatch.setattr(watching, "TIDY_ROUNDS", 5)
-    monkeypatch.setattr(job, "KEPT_COMMITS", 20)
-    monkeypatch.setattr(job, "KEPT_COMMITS_OF_RECORDS", 20)
+    monkeypatch.setattr(optimize_job, "KEPT_COMMITS", 20)
+    monkeypatch.setattr(optimize_job, "KEPT_COMMITS_OF_RECORDS", 20)
     monkeypatch.setattr(file_runs, "SEPARATED_FILES", 3)
     grow_every_second(watch, source, 22)
     grow_every_second(watch, source, 22)

@@ -17,9 +17,9 @@ import pytest
 from pipelines.command.watch import Watch
 from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.local_executor import LocalExecutor
 from spark_jobs.lake.segments import archive
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local.local_executor import LocalExecutor
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory, Partition
 from tests.crash import visible
 from tests.in_process import InProcessExecutor

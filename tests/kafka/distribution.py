@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from spark_jobs.engine.java import find_java
 from spark_jobs.errors import JobError
-from spark_jobs.machine.java import find_java
 from tests.daemons import WAIT_SECONDS
 
 HERE = Path(__file__).resolve().parent

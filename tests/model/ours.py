@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from logcore.logs.compaction.cleaner import Cleaner
-from logcore.logs.compaction.plan import CompactionPlan, plan_compaction, run_compaction
+from logcore.logs.compaction.compaction_plan import CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.retention.retention_plan import plan_retention
 from logcore.segments.filenames import TopicPartition
 from tests.model.batches import aborted_entries, indexes, transaction_index

@@ -63,8 +63,8 @@ def server(server_log: Path) -> Iterator[str]:
 @contextmanager
 def environment_set(settings: dict[str, str]) -> Iterator[None]:
     """Set environment variables, for this process and for workers that start inside."""
-    from spark_jobs.machine.session import stop_session
-    from spark_jobs.tasks.local.local_executor import get_local_executor
+    from spark_jobs.engine.local_executor import get_local_executor
+    from spark_jobs.engine.session import stop_session
 
     before = {name: os.environ.get(name) for name in settings}
     stop_session()  # its workers would look for lakes elsewhere

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.object_store, pytest.mark.usefixtures("signals_act")]
 
 WAITING = """
 import pathlib, sys, time
-from spark_jobs.publish import job
+from spark_jobs.publish import publish_job as job
 waits = pathlib.Path(sys.argv.pop(1))
 def waiting(*arguments):
     waits.touch()

@@ -12,7 +12,7 @@ from pipelines.run.direct import run_steps
 from pipelines.run.run_request import RunRequest
 from pipelines.run.steps import Run
 from spark_jobs import launch
-from spark_jobs.cluster import job
+from spark_jobs.cluster import cluster_job
 from spark_jobs.contracts import ClusterConfig
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import storage
@@ -46,8 +46,8 @@ def test_a_lake_on_the_server_follows_internal_topics_and_rests_without_news(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, lake, readings = Source(tmp_path / "source"), f"{bucket}/lake", []
-    read = job._read
-    monkeypatch.setattr(job, "_read", lambda config: readings.append(config) or read(config))
+    read = cluster_job._read
+    monkeypatch.setattr(cluster_job, "_read", lambda config: readings.append(config) or read(config))
     source.grow(0)
     place = str(source.directory.path)
     assert "cluster" in run(lake, place)

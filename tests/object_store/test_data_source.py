@@ -19,7 +19,7 @@ from tests.spark.cycle import AS_OF_MS
 
 READ = """
 import json, sys
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 read = get_session().read.format("loglake").option("minPartitions", "4").load(sys.argv[1])
 print(json.dumps([(row.offset, row.key.hex(), row.value.hex()) for row in read.collect()]))
 """

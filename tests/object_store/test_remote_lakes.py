@@ -12,9 +12,9 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
+from spark_jobs.ingest.intake_results import IntakeResults
 from spark_jobs.lake.store import local_copies
-from spark_jobs.tasks.intake_results import IntakeResults
 from tests.broker_directory import LogDirectory
 from tests.conformance.conftest import Corpus
 from tests.conformance.lakes import AS_OF_MS, TABLE_OF, CorpusLake, by_log

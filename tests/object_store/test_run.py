@@ -18,7 +18,7 @@ from pipelines.run.source_listing import listing_digest, source_state
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage

@@ -40,7 +40,7 @@ FAULTS = (
     ),
     Fault(
         "a run by reference registers no chunk map",
-        "spark_jobs/tasks/segment_copy.py",
+        "spark_jobs/ingest/segment_copy.py",
         "chunk_map=task.chunk_map if in_place and task.etag else None",
         "chunk_map=None",
         (BUCKET, "-k", "later_runs"),

@@ -34,7 +34,7 @@ FAULTS = (
     ),
     Fault(
         "a lake has no cluster although its rows have one",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "        claim(config.lake, plan.claimed)\n",
         "        pass\n",
         (NAMED_LATER, "-k", "keep_it or before_and_after"),
@@ -132,14 +132,14 @@ FAULTS = (
     ),
     Fault(
         "an older copy of the metadata brings back what was removed",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         '    columns = ("valid_from_offset", "valid_to_offset")\n',
         '    columns = ("valid_from_offset",)\n',
         (JOBS, "-k", "bring_back"),
     ),
     Fault(
         "rows that wait because of damage stay certain",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         'row | {"standing": DOUBTFUL} if row',
         "row if row",
         (JOBS, "-k", "wait_because_of_damage"),

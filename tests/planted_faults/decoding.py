@@ -6,7 +6,7 @@ from tests.planted_faults.fault import Fault
 
 DECODE = "tests/jobs/test_decode.py"
 DEADLY = "tests/jobs/test_decode_deadly_rows.py"
-LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
+LOCAL_EXECUTOR = "tests/unit/spark_jobs/engine/test_local_executor.py"
 MERGED = "tests/unit/logcore/values/evolution/test_merged_types.py"
 SCHEMA_IDS = "tests/jobs/test_decode_schema_ids.py"
 VERIFY = "tests/jobs/test_verify_decoded.py"
@@ -29,7 +29,7 @@ FAULTS = (
     ),
     Fault(
         "tables of a topic whose first rows wait are remembered, though there are none",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "    return is_due\n",
         "    return True\n",
         ("tests/jobs/test_decode_first_rows_wait.py", "-k", "where_first_rows"),
@@ -50,7 +50,7 @@ FAULTS = (
     ),
     Fault(
         "a property whose name no column can have becomes a column",
-        "logcore/values/json/decoder.py",
+        "logcore/values/json/json_decoder.py",
         "            check_name(name, place.path)",
         "            pass",
         ("tests/unit/logcore/values/json/test_json_values.py", "-k", "refused_by_name"),
@@ -71,7 +71,7 @@ FAULTS = (
     ),
     Fault(
         "a batch that is decoded again counts twice",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "undecoded_from=span.start if plan.replaces else max(span.start, span.frontiers[UNDECODED] or 0)",
         "undecoded_from=span.start",
         (DECODE, "-k", "between_the_two_commits"),
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         "a changed policy is not noticed",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if not replaces and tables.has_other_policy(formats.digest):",
         "if not replaces and formats is None:",
         (DECODE, "-k", "under_the_new_policy"),
@@ -99,7 +99,7 @@ FAULTS = (
     ),
     Fault(
         "a task runs in the same way after its worker died",
-        "spark_jobs/tasks/local/local_executor.py",
+        "spark_jobs/engine/local_executor.py",
         "_Queued(work, second_try(tasks[at]), at)",
         "_Queued(work, tasks[at], at)",
         (LOCAL_EXECUTOR, "-k", "in_another_way"),
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         "a row that was given up before a kill is decoded after it",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if plan.replaces or end <= start:",
         "if plan.replaces or end > start:",
         (DEADLY, "-k", "stays_given_up"),
@@ -134,42 +134,42 @@ FAULTS = (
     ),
     Fault(
         "workers die without end",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if 0 < dying <= left:",
         "if 0 < dying:",
         ("tests/unit/spark_jobs/decode/test_deadly_rows.py", "-k", "bounded"),
     ),
     Fault(
         "the report does not say that a worker died",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "for task, result in zip(topic.tasks, results, strict=True) if result.was_plain]",
         "for task, result in zip(topic.tasks, results, strict=True) if result.stop]",
         (DEADLY, "-k", "says_what"),
     ),
     Fault(
         "a part of a replacement is committed",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if plan.replaces and waits is not None:",
         "if not plan.replaces and waits is not None:",
         (DECODE, "-k", "replaces_nothing"),
     ),
     Fault(
         "changed bytes of a decoded table are not seen",
-        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "spark_jobs/lake_verification/topic_verification.py",
         "if recorded is not None and recorded != row_digest.of_bytes(path):",
         "if recorded is None:",
         (VERIFY, "-k", "flip"),
     ),
     Fault(
         "a decoded table that is gone is not named",
-        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "spark_jobs/lake_verification/topic_verification.py",
         "        if place.folder in known:\n",
         "        if False:\n",
         (VERIFY, "-k", "gone"),
     ),
     Fault(
         "a first decode that was killed counts as damage",
-        "spark_jobs/lake_verification/decoded_tables/topic_verification.py",
+        "spark_jobs/lake_verification/topic_verification.py",
         "        if place.folder in known:\n",
         "        if True:\n",
         (VERIFY, "-k", "killed"),
@@ -197,28 +197,28 @@ FAULTS = (
     ),
     Fault(
         "a log passes the row that waits",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "logs[log].span = replace(logs[log].span, end=stop.offset)",
         "pass",
         (SCHEMA_IDS, "-k", "many_tasks"),
     ),
     Fault(
         "a log that waits is decoded in each run",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if stop is not None:",
         "if stop is None:",
         (SCHEMA_IDS, "-k", "decodes_no_row"),
     ),
     Fault(
         "a log waits though the policy allows it to go on",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if tasks and whole.stops and not plan.replaces",
         "if tasks and not plan.replaces",
         (SCHEMA_IDS, "-k", "decodes_no_row"),
     ),
     Fault(
         "files that overlap at a schema are not noticed",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "if is_crossed or (result.stop is not None and task.has_overlaps):",
         "if is_crossed:",
         ("tests/unit/spark_jobs/decode/test_stopped_logs.py",),
@@ -232,7 +232,7 @@ FAULTS = (
     ),
     Fault(
         "schemas that changed between two commits are not noticed",
-        "spark_jobs/decode/job.py",
+        "spark_jobs/decode/decode_job.py",
         "recorded[UNDECODED][SCHEMAS] not in (None, recorded[DECODED][SCHEMAS])",
         "recorded[UNDECODED][SCHEMAS] is None",
         (SCHEMA_IDS, "-k", "between_two_commits"),

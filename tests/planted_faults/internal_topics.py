@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Fault(
         "the metadata log is published along with other internal topics",
-        "spark_jobs/publish/job.py",
+        "spark_jobs/publish/publish_job.py",
         "    if topic == METADATA_TOPIC:\n",
         "    if False:\n",
         (CLUSTER_RECORDS, "-k", "only_when_it_is_named"),
@@ -173,7 +173,7 @@ FAULTS = (
     ),
     Fault(
         "rows of a cluster whose id was not known stay beside those with the id",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "both_names(logs), TABLES",
         "logs, TABLES",
         (NAMED_LATER,),
@@ -250,7 +250,7 @@ FAULTS = (
     ),
     Fault(
         "internal topics of another cluster are written into a lake",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "    held = cluster_of_logs(config.lake, logs, config.cluster)\n",
         "    held = config.cluster\n",
         (OF_CLUSTER, "-k", "another_cluster"),
@@ -278,7 +278,7 @@ FAULTS = (
     ),
     Fault(
         "the frontier of commits is recorded without their rows",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "        commits.append(config.lake, COMMITS, rows, config.run_id, new.guards, new.expected)\n",
         "        commits.append(config.lake, COMMITS, rows.slice(0, 0), config.run_id, new.guards, new.expected)\n"
         "        commits.append(config.lake, COMMITS, rows, config.run_id)\n",
@@ -293,14 +293,14 @@ FAULTS = (
     ),
     Fault(
         "a run without news reads all internal topics again",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "        last_reading.keep(config.lake, last_reading.written_basis(plan.basis, config), plan.outline)\n",
         "        last_reading.keep(config.lake, plan.basis, plan.outline)\n",
         (IN_A_RUN, "-k", "without_news"),
     ),
     Fault(
         "rows of a log that cannot be read are removed",
-        "spark_jobs/cluster/job.py",
+        "spark_jobs/cluster/cluster_job.py",
         "        places = sources[table.name] - set(made.waits)\n",
         "        places = sources[table.name]\n",
         (IN_A_RUN, "-k", "cannot_be_read"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 FUSED_CRASHES = "tests/crash/test_fused.py"
-LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
+LOCAL_EXECUTOR = "tests/unit/spark_jobs/engine/test_local_executor.py"
 FUSED = "tests/jobs/test_fused_tasks.py"
-INTAKE_RESULTS = "tests/unit/spark_jobs/tasks/test_intake_results.py"
+INTAKE_RESULTS = "tests/unit/spark_jobs/ingest/test_intake_results.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 SMALL_SEGMENTS = "tests/jobs/test_small_segments.py"
 READER = "tests/crash/test_reader.py"
@@ -57,7 +57,7 @@ FAULTS = (
     ),
     Fault(
         "a merge of files drops the clock of the run",
-        "spark_jobs/row_files/merged_file.py",
+        "spark_jobs/optimize/merged_file.py",
         "                    yield as_declared(batch, schema), size / max(meta.num_rows, 1)\n",
         "                    content = batch.select([n for n in batch.schema.names if n != 'published_at'])\n"
         "                    yield as_declared(content, schema), size / max(meta.num_rows, 1)\n",
@@ -65,7 +65,7 @@ FAULTS = (
     ),
     Fault(
         "a merge of files has no codec of the policy",
-        "spark_jobs/optimize/job.py",
+        "spark_jobs/optimize/optimize_job.py",
         "        compression=policies.compression_of(merge.topic),\n",
         "",
         ("tests/jobs/test_parquet_codec.py",),
@@ -86,7 +86,7 @@ FAULTS = (
     ),
     Fault(
         "a replacement compares the clock of the run",
-        "spark_jobs/row_files/rewritten_file.py",
+        "spark_jobs/replace/rewritten_file.py",
         "CONTENT = TABLES[TABLE].content_schema\n",
         "CONTENT = OURS\n",
         ("tests/jobs/test_published_at.py",),
@@ -223,7 +223,7 @@ FAULTS = (
     ),
     Fault(
         "an outcome that is not known is forgotten when the log grows",
-        "spark_jobs/validate/job.py",
+        "spark_jobs/validate/validate_job.py",
         "self.in_progress_at(offset) & (self.marker != UNDECIDED)",
         "self.in_progress_at(offset)",
         ("tests/property/logs/test_ledger_history.py",),
@@ -328,14 +328,14 @@ FAULTS = (
     ),
     Fault(
         "files that were left to the driver are not on disk when its job goes on",
-        "spark_jobs/tasks/local/local_executor.py",
+        "spark_jobs/engine/local_executor.py",
         "        syncs.add(more)\n",
         "",
         (LOCAL_EXECUTOR, "-k", "synced_late"),
     ),
     Fault(
         "large files are forgotten when they are left to the driver",
-        "spark_jobs/tasks/local/local_executor.py",
+        "spark_jobs/engine/local_executor.py",
         "                each.result()",
         "                each.cancel()",
         (LOCAL_EXECUTOR, "-k", "fails_to_keep"),
@@ -349,35 +349,35 @@ FAULTS = (
     ),
     Fault(
         "a result of an earlier job is used twice",
-        "spark_jobs/tasks/intake_results.py",
+        "spark_jobs/ingest/intake_results.py",
         "self._results.pop(_key(work, task), None)",
         "self._results.get(_key(work, task), None)",
         (INTAKE_RESULTS, "-k", "used_once"),
     ),
     Fault(
         "a result of an earlier job is used for a task of another function",
-        "spark_jobs/tasks/intake_results.py",
+        "spark_jobs/ingest/intake_results.py",
         "    return function, arguments, task",
         "    return arguments, task",
         (INTAKE_RESULTS, "-k", "not_used_for_another"),
     ),
     Fault(
         "a result of an earlier job is used for another range of the same bytes",
-        "spark_jobs/tasks/intake_results.py",
+        "spark_jobs/ingest/intake_results.py",
         "    return function, arguments, task",
         '    return function, arguments, getattr(task, "pieces", task)',
         (FUSED, "-k", "moved_between"),
     ),
     Fault(
         "a result of an earlier job is used for a task of another lake",
-        "spark_jobs/tasks/intake_results.py",
+        "spark_jobs/ingest/intake_results.py",
         "    return function, arguments, task",
         "    return function, task",
         (INTAKE_RESULTS, "-k", "not_used_for_another"),
     ),
     Fault(
         "files that no job of the run used are left",
-        "spark_jobs/tasks/intake_results.py",
+        "spark_jobs/ingest/intake_results.py",
         "                    storage.delete(file)",
         "                    storage.stat(file)",
         (FUSED, "-k", "moved_between"),
@@ -419,21 +419,21 @@ FAULTS = (
     ),
     Fault(
         "rows of a log that share a file with other logs are not read again",
-        "spark_jobs/validate/job.py",
+        "spark_jobs/validate/validate_job.py",
         "        return not segments.isdisjoint(",
         "        return segments.isdisjoint(",
         (SMALL_SEGMENTS, "-k", "put_into_files"),
     ),
     Fault(
         "rows in shared files that a dead run left stay beside their repetition",
-        "spark_jobs/validate/job.py",
+        "spark_jobs/validate/validate_job.py",
         "            found |= _segments_of(lake, table, file.path) & segments\n",
         "            continue\n",
         (SMALL_SEGMENTS, "-k", "nothing_double"),
     ),
     Fault(
         "tasks in the group of a task that ended its worker are forgotten",
-        "spark_jobs/tasks/local/local_executor.py",
+        "spark_jobs/engine/local_executor.py",
         "for each in sent}",
         "for each in sent[:1]}",
         (LOCAL_EXECUTOR, "-k", "in_a_group"),

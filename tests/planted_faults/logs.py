@@ -217,7 +217,7 @@ FAULTS = (
     ),
     Fault(
         "workers compress snappy without the library",
-        "spark_jobs/tasks/executor.py",
+        "spark_jobs/engine/executor.py",
         "    use_library(load_snappy_java)\n",
         "",
         ("tests/unit/logcore/records/test_snappy_encoder.py", "-k", "executor"),

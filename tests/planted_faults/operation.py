@@ -7,7 +7,7 @@ from tests.planted_faults.fault import Fault
 DOCTOR = "tests/unit/logcore/cli/test_doctor.py"
 DOCTOR_OF_LAKES = "tests/unit/spark_jobs/lake_commands/test_doctor.py"
 CANCELLED = "tests/object_store/test_cancelled.py"
-METRICS = "tests/unit/spark_jobs/lake_commands/metrics/test_metrics.py"
+METRICS = "tests/unit/spark_jobs/lake_commands/test_metrics.py"
 REPAIRS = "tests/jobs/test_repair_advice.py"
 RUNS = "tests/dagster/test_runs_of_a_lake.py"
 RECORDER = "pipelines/run/recording/run_row_writer.py"
@@ -141,14 +141,14 @@ FAULTS = (
     ),
     Fault(
         "a lake that cannot be read is up",
-        "spark_jobs/lake_commands/metrics/command.py",
+        "spark_jobs/lake_commands/metrics.py",
         'samples.append(MetricSample(UP, (("lake", name),), 0))',
         'samples.append(MetricSample(UP, (("lake", name),), 1))',
         (METRICS, "-k", "is_down"),
     ),
     Fault(
         "the file for Prometheus is written in place",
-        "spark_jobs/lake_commands/metrics/command.py",
+        "spark_jobs/lake_commands/metrics.py",
         "        storage.put(storage.absolute(options.output), text.encode())",
         '        open(options.output, "w").write(text)',
         (METRICS, "-k", "replaced_whole"),
@@ -162,14 +162,14 @@ FAULTS = (
     ),
     Fault(
         "metrics replace a segment of a source",
-        "spark_jobs/lake_commands/metrics/command.py",
+        "spark_jobs/lake_commands/metrics.py",
         "        _refuse_output(options.output, [path for path, _ in lakes])",
         "        pass",
         (METRICS, "-k", "refused_and_stays"),
     ),
     Fault(
         "one damaged lake stops the figures of all",
-        "spark_jobs/lake_commands/metrics/command.py",
+        "spark_jobs/lake_commands/metrics.py",
         "        except Exception as error:  # noqa: BLE001 - other lakes",
         "        except JobError as error:  # noqa: BLE001 - other lakes",
         (METRICS, "-k", "unforeseen"),

@@ -244,7 +244,7 @@ FAULTS = (
     ),
     Fault(
         "a lake copies the stored chunks of a remote segment instead of its bytes",
-        "spark_jobs/tasks/segment_copy.py",
+        "spark_jobs/ingest/segment_copy.py",
         "        if is_chunked_segment(task.source):\n            end",
         "        if task.source.endswith('.none'):\n            end",
         (LAKES, "-k", "bytes_that_the_broker_had"),
@@ -279,7 +279,7 @@ FAULTS = (
     ),
     Fault(
         "a segment that becomes shorter and keeps its id is not archived",
-        "spark_jobs/ingest/job.py",
+        "spark_jobs/ingest/ingest_job.py",
         "_once(log.added, there - swapped_out)",
         "_once(log.added, there)",
         ("tests/jobs/test_late_fill_validation.py", "-k", "a_late_segment_decides"),
@@ -370,7 +370,7 @@ FAULTS = (
     ),
     Fault(
         "local limits of a tiered topic decide about the archive of a lake",
-        "spark_jobs/retention/job.py",
+        "spark_jobs/retention/retention_job.py",
         "        retention_ms=policy.retention_ms,\n",
         "        retention_ms=0,\n",
         ("tests/jobs/test_tiered_retention.py", "-k", "local_limits_of_the_cluster_remove"),

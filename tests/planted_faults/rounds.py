@@ -16,7 +16,7 @@ FAULTS = (
     ),
     Fault(
         "what a later round takes is called a loss",
-        "spark_jobs/ingest/job.py",
+        "spark_jobs/ingest/ingest_job.py",
         "replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True)",
         "replace(plan, remote=tuple(remote), tasks=tuple(kept))",
         (ROUNDS, "-k", "damage_and_a_transaction"),
@@ -30,7 +30,7 @@ FAULTS = (
     ),
     Fault(
         "a small copy overtakes one that did not fit",
-        "spark_jobs/ingest/job.py",
+        "spark_jobs/ingest/ingest_job.py",
         "self._is_full |= not self._is_new",
         "self._is_full = not self._is_new",
         ("tests/unit/spark_jobs/ingest/test_round_limit.py",),
@@ -44,21 +44,21 @@ FAULTS = (
     ),
     Fault(
         "commits go that no checkpoint sums up",
-        "spark_jobs/optimize/job.py",
+        "spark_jobs/optimize/optimize_job.py",
         "latest = table.version() - kept if seen < 0",
         "latest = table.version() if seen < 0",
         ("tests/unit/spark_jobs/optimize/test_log_cleanup.py",),
     ),
     Fault(
         "the latest commits of a log go first",
-        "spark_jobs/optimize/job.py",
+        "spark_jobs/optimize/optimize_job.py",
         "gone = [version for version in in_order if version < base]",
         "gone = [version for version in reversed(in_order) if version < base]",
         ("tests/unit/spark_jobs/optimize/test_log_cleanup.py",),
     ),
     Fault(
         "commits of other programs go before a run has seen them",
-        "spark_jobs/optimize/job.py",
+        "spark_jobs/optimize/optimize_job.py",
         "min(table.version() - kept, seen + 1)",
         "table.version() - kept",
         ("tests/unit/spark_jobs/optimize/test_log_cleanup.py",),

@@ -9,7 +9,7 @@ HISTORY = "tests/jobs/test_segment_history.py"
 FAULTS = (
     Fault(
         "a plan asks the store for the side files of each segment",
-        "spark_jobs/rebuild_indexes/job.py",
+        "spark_jobs/rebuild_indexes/rebuild_indexes_job.py",
         "if not all(side_file(s.path, suffix) in there for suffix in INDEXES)",
         "if not all(storage.exists(side_file(s.local_path(lake), suffix)) for suffix in INDEXES)",
         ("tests/object_store/test_requests.py", "-k", "no_plan_makes_a_request"),
@@ -58,14 +58,14 @@ FAULTS = (
     ),
     Fault(
         "a merge mixes rows that are separated",
-        "spark_jobs/row_files/file_runs.py",
+        "spark_jobs/optimize/file_runs.py",
         "pure.setdefault(file.only(separated_by), []).append(file)",
         "pure.setdefault(None, []).append(file)",
-        ("tests/unit/spark_jobs/row_files/test_file_runs.py",),
+        ("tests/unit/spark_jobs/optimize/test_file_runs.py",),
     ),
     Fault(
         "a mixed file stays mixed",
-        "spark_jobs/optimize/job.py",
+        "spark_jobs/optimize/optimize_job.py",
         "        separated_by=merge.separated_by,\n",
         "",
         (HISTORY, "-k", "separated_once"),

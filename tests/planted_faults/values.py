@@ -38,7 +38,7 @@ FAULTS = (
     ),
     Fault(
         "required beside $ref or inside allOf is left out",
-        "logcore/values/json/decoder.py",
+        "logcore/values/json/json_decoder.py",
         "required=each.required or each.name in required)",
         "required=each.required)",
         ("tests/unit/logcore/values/json/test_json_keywords.py", "-k", "required_counts"),
@@ -144,14 +144,14 @@ FAULTS = (
     ),
     Fault(
         "bytes after an Avro value are ignored",
-        "logcore/values/avro/decoder.py",
+        "logcore/values/avro/avro_decoder.py",
         "        if cursor.left:\n",
         "        if False and cursor.left:\n",
         (AVRO, "-k", "shift_no_row"),
     ),
     Fault(
         "the size that an Avro block states is not compared",
-        "logcore/values/avro/decoder.py",
+        "logcore/values/avro/avro_decoder.py",
         "        if end is not None and cursor.position != end:",
         "        if False and cursor.position != end:",
         (AVRO, "-k", "named_with_its_place"),
@@ -214,14 +214,14 @@ FAULTS = (
     ),
     Fault(
         "an entry of a Protobuf map without a known symbol has the default",
-        "logcore/values/protobuf/decoder.py",
+        "logcore/values/protobuf/protobuf_decoder.py",
         "value.kind.is_closed and _has_unknown_symbol(entry)",
         "value.kind.is_closed and False",
         (PROTOBUF, "-k", "left_out"),
     ),
     Fault(
         "Protobuf text that another one replaces may have any bytes",
-        "logcore/values/protobuf/decoder.py",
+        "logcore/values/protobuf/protobuf_decoder.py",
         "            self._message.FromString(body)\n",
         "            pass\n",
         (PROTOBUF, "-k", "named_with_its_place"),
@@ -284,7 +284,7 @@ FAULTS = (
     ),
     Fault(
         "a far date in a union ends the query",
-        "spark_jobs/lake_commands/query/command.py",
+        "spark_jobs/lake_commands/query/query_command.py",
         "        return None if scalar.value is None else _value(scalar.value)\n",
         "        return scalar.as_py()\n",
         (QUERY, "-k", "iso_8601"),

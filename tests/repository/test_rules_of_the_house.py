@@ -119,7 +119,7 @@ def test_only_the_session_module_builds_a_spark_session():
         if isinstance(node, ast.Attribute)
         and (node.attr in ("getOrCreate", "newSession") or ast.unparse(node) == "SparkSession.builder")
     }
-    assert builders == {"spark_jobs/machine/session.py"}
+    assert builders == {"spark_jobs/engine/session.py"}
 
 
 def test_loading_a_module_imports_no_engine():
@@ -166,7 +166,7 @@ def fresh_python(code: str) -> str:
     [
         ("logcore", ["pyarrow", "numpy", "pandas", "zstandard", "lz4", "snappy", "crc32c", "deltalake"]),
         ("spark_jobs.launch", ["pyspark", "delta", "great_expectations", "dagster"]),
-        ("spark_jobs.machine.session", ["pyspark", "py4j", "dagster"]),
+        ("spark_jobs.engine.session", ["pyspark", "py4j", "dagster"]),
         ("pipelines.definitions", ["pyspark", "delta", "great_expectations"]),
     ],
 )

@@ -172,7 +172,7 @@ def test_it_holds_the_four_packages_and_their_data_alone(wheel: Path) -> None:
         "loglake-0.1.0.dist-info",
     }
     assert [name for name in names if ".data/" in name] == ["loglake-0.1.0.data/data/share/man/man1/loglake.1"]
-    assert {"logcore/py.typed", "spark_jobs/machine/jars.lock", "loglake/dagster.yaml", "loglake/cli.py"} <= set(names)
+    assert {"logcore/py.typed", "spark_jobs/engine/jars.lock", "loglake/dagster.yaml", "loglake/cli.py"} <= set(names)
     assert {Path(name).name for name in names if name.startswith("loglake/samples/")} == {
         path.name for path in (REPOSITORY / "samples").iterdir()
     }

@@ -137,7 +137,7 @@ def files_opened(lake: str, topic: str, partition: int, offset: int) -> tuple[li
 
 def spark_files(lake: str, topic: str, partition: int, offset: int) -> tuple[int, list[Any]]:
     """Files that Spark reads for a look-up, by its own metric, and the rows it finds."""
-    from spark_jobs.machine.session import get_session
+    from spark_jobs.engine.session import get_session
 
     where = f"topic = '{topic}' AND partition = {partition} AND offset = {offset}"
     frame = get_session().read.format("delta").load(table_uri(lake, "records")).where(where).select("value")

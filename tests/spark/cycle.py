@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
+from spark_jobs.ingest.intake_results import IntakeResults
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks.intake_results import IntakeResults
 
 AS_OF_MS = 1_800_000_000_000
 OF_OURS = {"userMetadata": '{"run_id": "another run"}'}

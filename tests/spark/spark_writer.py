@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logcore.errors import LogError
+from spark_jobs.archived_rows.records_file import WriteTask, decoded
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.parquet_files import statistics
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, new_file_name
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.row_files.records_file import WriteTask, decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ _PART = re.compile(r"part-(\d+)-[^/]*\.parquet$")
 
 
 def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[WriteTask]) -> list[WriteResult]:
-    """Write one file a task; results as :func:`~spark_jobs.row_files.records_file.write_records` gives them, in order.
+    """Write one file a task; results as :func:`~spark_jobs.archived_rows.records_file.write_records`, in order.
 
     A task whose archived bytes cannot be read gives too few rows, which shows in its count; it does not end the job.
     """

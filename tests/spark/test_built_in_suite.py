@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ExpectationsConfig, JobReport
-from spark_jobs.expectations import job as expectations
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
+from spark_jobs.expectations import expectations_job as expectations
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor

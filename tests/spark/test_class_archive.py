@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.machine import class_archive
-from spark_jobs.machine.jars import delta_jars
+from spark_jobs.engine import class_archive
+from spark_jobs.engine.jars import delta_jars
 from tests.daemons import WAIT_SECONDS
 
 pytestmark = pytest.mark.spark
 
 SESSION = """
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.session import get_session, stop_session
 spark = get_session()
 options = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
 maps = open(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read()

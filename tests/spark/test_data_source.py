@@ -23,9 +23,9 @@ from logcore.errors import LogError, OffsetOutOfRange
 from logcore.library.damage import DamageFound
 from pyspark_loglake import DefaultSource, register
 from spark_jobs.contracts import CompactionConfig, IngestConfig
+from spark_jobs.engine.session import get_session
 from spark_jobs.errors import UsageError
 from spark_jobs.launch import run
-from spark_jobs.machine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -367,7 +367,7 @@ def test_a_stream_whose_log_was_cut_or_is_gone_fails_or_goes_on(
 KILLS = int(os.environ.get("LOGLAKE_TEST_STREAM_KILLS", "10"))
 STREAMED = """
 import sys
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
 source, folder = sys.argv[1:]
 frame = get_session().readStream.format("loglake").option("startingOffsets", "earliest")

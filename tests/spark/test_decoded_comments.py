@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from logcore.cli.main import main
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.in_process import without_spark
 from tests.jobs.decoded_lake import Decoded
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.decode import job
-from spark_jobs.machine import engine
-from spark_jobs.machine.session import get_session
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local.local_executor import LocalExecutor
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.decode import decode_job
+from spark_jobs.engine import job_engine
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.local_executor import LocalExecutor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
 from tests.jobs.deadly_decoder import DEADLY, always_dies, dies_of_a_row, dies_unless_plain
 from tests.jobs.decoded_lake import Decoded
 
@@ -41,9 +41,9 @@ def decode(executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         lake = Decoded(tmp_path)
         lake.append_elsewhere("orders-1", 3)
         lake.append(*ROWS, *more)
-        monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+        monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
         monkeypatch.setattr(launch, "start_executor", lambda *_: executor)
-        monkeypatch.setattr(job, "decode_rows", work)
+        monkeypatch.setattr(decode_job, "decode_rows", work)
         topics: Any = lake.decode().plan.topics
         return lake, topics[0]
 

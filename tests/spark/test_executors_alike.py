@@ -16,11 +16,11 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobReport
-from spark_jobs.machine import engine
-from spark_jobs.machine.session import get_session
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local.local_executor import LocalExecutor
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.engine import job_engine
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.local_executor import LocalExecutor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash import visible
@@ -162,7 +162,7 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
 
 
 def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spark(tmp_path, monkeypatch, request):
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     original, place = tmp_path / "original", tmp_path / "place"  # one place for both: lakes remember where they are
     write(LogDirectory(original))
     lakes = []

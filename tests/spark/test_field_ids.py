@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import LongType, StructField, StructType
 
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.field_ids import ids_of_file, ids_of_table
 from tests.in_process import without_spark
 from tests.jobs.decoded_lake import Decoded

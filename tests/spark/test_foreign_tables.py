@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logcore.cli import main
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -9,8 +9,8 @@ import snappy
 
 from logcore.records.compression import XERIAL_HEADER, Codec, compress
 from logcore.records.snappy_encoder import compressed_block, use_library
-from spark_jobs.machine.snappy_library import load_snappy_java
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.engine.snappy_library import load_snappy_java
+from spark_jobs.engine.spark_executor import SparkExecutor
 
 pytestmark = pytest.mark.spark
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.machine.session import get_session
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.intake_results import IntakeResults
-from spark_jobs.tasks.local.local_executor import LocalExecutor
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.local_executor import LocalExecutor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
+from spark_jobs.ingest.intake_results import IntakeResults
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash import visible
 from tests.spark.cycle import Lake

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from spark_jobs.engine import job_engine
+from spark_jobs.engine.session import get_session
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import live_files
@@ -23,10 +25,8 @@ from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
-from spark_jobs.machine import engine
-from spark_jobs.machine.session import get_session
-from spark_jobs.optimize import job as optimize
-from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
+from spark_jobs.optimize import optimize_job as optimize
+from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace, stream_batches
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 from tests.spark.scattered_files import add_files, all_rows, optimize_config, removed_files, rows_of, spans_of
@@ -89,7 +89,7 @@ def _by_duckdb(table: DeltaTable) -> list[tuple[Any, ...]]:
 
 def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(scattered, monkeypatch):
     before = all_rows(scattered)
-    monkeypatch.setattr(engine, "IN_PROCESS_BYTES", {})
+    monkeypatch.setattr(job_engine, "IN_PROCESS_BYTES", {})
     report = run(optimize_config(scattered))
     assert report.used_executor
     assert report.metrics["merged_files"] == 10
@@ -331,8 +331,8 @@ def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
 
 KILLED = """
 import os, sys
-from spark_jobs.optimize import job as optimize
-from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
+from spark_jobs.optimize import optimize_job as optimize
+from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.launch import run

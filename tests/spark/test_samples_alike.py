@@ -11,11 +11,11 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
-from spark_jobs.machine.session import get_session
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.intake_results import IntakeResults
-from spark_jobs.tasks.local.local_executor import LocalExecutor
-from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.local_executor import LocalExecutor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
+from spark_jobs.ingest.intake_results import IntakeResults
 from tests import sampling
 from tests.conftest import Sample
 from tests.crash import visible

@@ -9,9 +9,9 @@ import pytest
 
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.segments.side_files.transaction_index import AbortedTransaction
+from spark_jobs.engine.session import get_session
 from spark_jobs.errors import JobError
 from spark_jobs.launch import start_executor
-from spark_jobs.machine.session import get_session
 
 pytestmark = pytest.mark.spark
 

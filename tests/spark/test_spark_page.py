@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_loglake import DefaultSource
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.conftest import REPOSITORY, Sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -12,12 +12,12 @@ import pytest
 from logcore.cli.main import main
 from logcore.columns.cleaning.newest_bits import NewestBits
 from spark_jobs import launch
-from spark_jobs.compaction.spread import spread_cleaning, steps
+from spark_jobs.compaction import spread_cleaning, spread_steps
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
+from spark_jobs.newest import hash_ranges
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks import hash_ranges
-from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start
@@ -112,7 +112,7 @@ def test_an_error_in_a_step_of_sparks_shuffle_is_a_finding(built, monkeypatch):
 
 @pytest.mark.long
 def test_one_core_and_two_shuffle_and_leave_the_same_files(built, whole, tmp_path):
-    ranges = {"spark_jobs.tasks.hash_ranges.RANGE_ROWS": 30}
+    ranges = {"spark_jobs.newest.hash_ranges.RANGE_ROWS": 30}
     for cores in (1, 2):
         events = tmp_path / f"events-{cores}"
         events.mkdir()
@@ -148,12 +148,12 @@ def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp
 
 def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch):
     """The cleaner receives the claim that every record has a newer one."""
-    real = steps.bits_in
+    real = spread_steps.bits_in
 
     def forgetful(contents: Iterable[bytes], first: int, end: int, stays_from: int) -> NewestBits:
         return real([], first, end, stays_from)
 
-    monkeypatch.setattr(steps, "bits_in", forgetful)
+    monkeypatch.setattr(spread_steps, "bits_in", forgetful)
     monkeypatch.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())
     lake, report = compacted(built, "forgetful", spread_bytes=0)
     assert [placed.finding.rule for placed in report.findings] == ["compaction-unproven"]

@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobReport, LatestConfig
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
 from spark_jobs.latest import latest_task
-from spark_jobs.machine.session import get_session
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start
@@ -164,7 +164,7 @@ def test_keys_of_a_large_log_go_through_sparks_shuffle(built: Built, tmp_path: P
     lake = Path(shutil.copytree(built.folder / "lake", tmp_path / "lake"))
     policies = tmp_path / "policies.yaml"
     policies.write_text(POLICY % ("delete", built.decode, MANY_TASKS))
-    smaller = {"spark_jobs.tasks.hash_ranges.RANGE_ROWS": 30, "spark_jobs.latest.latest_task.PART_BYTES": 2_000}
+    smaller = {"spark_jobs.newest.hash_ranges.RANGE_ROWS": 30, "spark_jobs.latest.latest_task.PART_BYTES": 2_000}
     turn = Turn(str(lake), "", ("latest",), options={"latest": {"policies": str(policies)}}, constants=smaller)
     [ended] = finish(start(tmp_path, [Step(turn)], "local[2]", conf))
     assert ended.code == 0, ended.said

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.engine import jars
+from spark_jobs.engine.jars import LockedJar, delta_jars
+from spark_jobs.engine.session import get_session
 from spark_jobs.errors import JobError
-from spark_jobs.machine import jars
-from spark_jobs.machine.jars import LockedJar, delta_jars
-from spark_jobs.machine.session import get_session
 from tests.conftest import REPOSITORY
 from tests.daemons import WAIT_SECONDS
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 FIRST_JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.session import get_session, stop_session
 
 def packages_of_a_worker(columns):
     import sys, logcore, spark_jobs
@@ -127,7 +127,7 @@ def test_a_repository_without_the_jar_is_an_error_that_says_what_can_be_configur
 SECRETS = """
 import json, os, sys
 from pathlib import Path
-from spark_jobs.machine.session import get_session, stop_session
+from spark_jobs.engine.session import get_session, stop_session
 
 NAMES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.engine.session import get_session
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.machine.session import get_session
 from tests.spark.cycle import Lake
 
 pytestmark = pytest.mark.spark

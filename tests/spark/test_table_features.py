@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobConfig, OptimizeConfig, PublishConfig, ReplaceConfig
 from spark_jobs.errors import TableRefused

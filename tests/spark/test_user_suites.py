@@ -9,12 +9,12 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, ExpectationsConfig, JobReport
-from spark_jobs.expectations import job as expectations
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.executor import Executor
+from spark_jobs.engine.session import get_session
+from spark_jobs.engine.spark_executor import SparkExecutor
+from spark_jobs.expectations import expectations_job as expectations
 from spark_jobs.outlines import ExpectationResult
 from spark_jobs.policies.policies_file import read_policies
-from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
 from tests.spark.archived import append_segment

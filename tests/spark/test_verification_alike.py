@@ -15,13 +15,13 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import VerifyConfig
+from spark_jobs.engine import local_executor
+from spark_jobs.engine.executor import TaskFailed, WorkerDied
+from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
+from spark_jobs.engine.shuffle import Shuffle, _in_passes
 from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake_verification import ledger, whole_lake
 from spark_jobs.lake_verification.verified_thing import Thing, ThingResult
-from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, SPARK_FROM_VARIABLE
-from spark_jobs.tasks.executor import TaskFailed, WorkerDied
-from spark_jobs.tasks.local import local_executor
-from spark_jobs.tasks.shuffle import Shuffle, _in_passes
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash.alone import Step, finish, start

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
-from spark_jobs.machine.session import get_session
+from spark_jobs.engine.session import get_session
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import Lake
 

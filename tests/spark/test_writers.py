@@ -12,10 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs import launch
+from spark_jobs.archived_rows.records_file import WriteTask, write_records
 from spark_jobs.contracts import PublishConfig
+from spark_jobs.engine.session import get_session
 from spark_jobs.lake.store.written_file import WriteResult
-from spark_jobs.machine.session import get_session
-from spark_jobs.row_files.records_file import WriteTask, write_records
 from tests.spark.cycle import AS_OF_MS, Lake
 from tests.spark.spark_writer import write_records_with_spark
 

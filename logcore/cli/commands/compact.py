@@ -10,7 +10,7 @@ from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
-from logcore.logs.compaction.plan import (
+from logcore.logs.compaction.compaction_plan import (
     CompactionOutcome,
     CompactionPlan,
     NothingToClean,

@@ -465,7 +465,7 @@ def _dump_columns(
     arguments: argparse.Namespace, choices: Iterator[ChosenRecords], notes: Notes, out: TextIO, shows_committed: bool
 ) -> None:
     from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
-    from logcore.columns.schema import RECORDS_SCHEMA
+    from logcore.columns.records_columns import RECORDS_SCHEMA
     from logcore.library.record_columns import joined
 
     sink = ColumnSink(out.buffer, arguments.format, shows_committed, as_text=arguments.text)

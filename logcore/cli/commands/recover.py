@@ -20,8 +20,8 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.losses import cleaned_below
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import is_coordinator_topic
 
 _USED = ("cleanup.policy", "segment.index.bytes", "index.interval.bytes")

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from logcore.columns.kernels.call_frames import SLACK, Address, address_of
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
+from logcore.columns.records_columns import HEADER_TYPE
 from logcore.columns.reference import is_utf8
-from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import Place, Wanted
 from logcore.texts import java_text
 

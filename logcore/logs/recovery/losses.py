@@ -5,7 +5,7 @@ segment, or at the end of the log the high watermark. Its records are known if i
 header, which nothing proves, has exactly these offsets. Otherwise they are unknown. A write in progress at the end of
 the log has no end: its committed part is `missing`.
 
-Belongs here: the value and the counting. `logcore.logs.recovery.plan` lists the kinds of losses.
+Belongs here: the value and the counting. `logcore.logs.recovery.recovery_plan` lists the kinds of losses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Loss:
     """Something that a broker loses, hides or gets wrong.
 
     Attributes:
-        kind: One of those in `logcore.logs.recovery.plan`.
+        kind: One of those in `logcore.logs.recovery.recovery_plan`.
         file: The file.
         message: What is lost, for a person.
         position: Where it is in the file.

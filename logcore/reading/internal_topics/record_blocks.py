@@ -40,7 +40,7 @@ class RecordBlock:
     """Some records that follow each other.
 
     Attributes:
-        rows: The columns offset, key, value and timestamp_ms of `logcore.columns.schema`, and position.
+        rows: The columns offset, key, value and timestamp_ms of `logcore.columns.records_columns`, and position.
         is_control: Of each row: whether it is a control record.
         is_transactional: Of each row: whether its batch is part of a transaction.
         producer_ids: Of each row; -1 without a producer.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.schema import HEADER_TYPE
+from logcore.columns.records_columns import HEADER_TYPE
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.field_ids import with_field_ids
 from spark_jobs.lake.store import storage

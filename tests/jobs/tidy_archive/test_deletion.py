@@ -27,7 +27,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import deletion, storage
 from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.tidy_archive import archive_removal
-from spark_jobs.tidy_archive import job as tidy_archive
+from spark_jobs.tidy_archive import tidy_archive_job as tidy_archive
 from tests.jobs.tidy_archive.tidied_lake import DAY, POLICY, RETIRED_AT, keep_tidy, plant, retain
 from tests.spark.archived import files, ledger
 from tests.spark.cycle import AS_OF_MS

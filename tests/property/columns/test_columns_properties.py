@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logcore.columns.engines import Engine, decode_segment
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.reference import is_utf8
-from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import DEFAULT_LIMITS, Limits
 from logcore.segments.scanning.scan import Stretch

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logcore.columns.engines import Engine, available
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.wanted import Wanted
 from logcore.records.batch import TimestampType
 from logcore.records.builder import build_batch

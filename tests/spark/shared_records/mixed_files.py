@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import JobReport, OptimizeConfig, ReplaceConfig
+from spark_jobs.engine.session import get_session
 from spark_jobs.lake.view.ledger_comparison import differences
 from spark_jobs.launch import run
-from spark_jobs.machine.session import get_session
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 

@@ -11,10 +11,10 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.contracts import OptimizeConfig
+from spark_jobs.engine.session import get_session
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.view.ledger_comparison import differences
-from spark_jobs.machine.session import get_session
-from spark_jobs.optimize import job as optimize
+from spark_jobs.optimize import optimize_job as optimize
 from tests.spark.cycle import AS_OF_MS, Lake
 from tests.spark.shared_records.mixed_files import (
     Mix,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.wanted import Wanted
 from tests import handmade
 from tests.unit.logcore.columns.decoded_rows import (

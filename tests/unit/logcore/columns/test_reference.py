@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine, decode_segment
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.reference import table_timestamp
-from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import CorruptionReason
 from logcore.records.record import DEFAULT_LIMITS, Limits

@@ -7,8 +7,8 @@ import pytest
 
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
     OffsetsDoNotRise,

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from logcore.columns import schema
+from logcore.columns import records_columns
 from logcore.logs.checks import batch_rules, validation
 from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, validate_segment
 from logcore.logs.model.batch_facts import BatchFact, fact_of
@@ -435,7 +435,7 @@ def test_no_finding_contains_the_content_of_a_record() -> None:
 
 
 def test_the_range_of_timestamps_is_that_of_the_records_table() -> None:
-    assert (schema.MIN_TIMESTAMP_MS, schema.MAX_TIMESTAMP_MS) == (
+    assert (records_columns.MIN_TIMESTAMP_MS, records_columns.MAX_TIMESTAMP_MS) == (
         batch_rules.MIN_TIMESTAMP_MS,
         batch_rules.MAX_TIMESTAMP_MS,
     )

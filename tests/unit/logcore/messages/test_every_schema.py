@@ -11,8 +11,8 @@ import pytest
 
 from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, messages_of
+from logcore.messages.message_schema import MessageSchema
 from logcore.messages.reader import ReadMessage, UnreadReason, read_message
-from logcore.messages.schema import MessageSchema
 from tests.message_bytes import PackedMessage
 from tests.message_writer import write_message
 

@@ -10,8 +10,8 @@ import pytest
 from logcore.messages.framing import read_key, read_metadata, read_value
 from logcore.messages.kafka_json import message_json, uuid_text
 from logcore.messages.known_messages import MessageFamily, message_named, message_of_type, messages_of
+from logcore.messages.message_schema import MessagePurpose
 from logcore.messages.reader import MOST_ELEMENTS, UNKNOWN_TAGS, ReadMessage, UnreadMessage, UnreadReason, read_message
-from logcore.messages.schema import MessagePurpose
 from tests.message_writer import write_framed, write_message
 
 OFFSETS = MessageFamily.CONSUMER_OFFSETS

@@ -12,8 +12,8 @@ import pytest
 from logcore.messages.framing import metadata_json, read_key, read_metadata, read_value
 from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, message_named, messages_of
+from logcore.messages.message_schema import MessagePurpose, MessageSchema
 from logcore.messages.reader import UNKNOWN_TAGS, ReadMessage, UnreadMessage, UnreadReason, read_message
-from logcore.messages.schema import MessagePurpose, MessageSchema
 from logcore.messages.straight_readers import LONGEST_BYTES, json_reader, read_straight
 from tests.message_bytes import PackedMessage, packed_uvarint
 from tests.unit.logcore.messages.test_every_schema import VERSIONS, mutated

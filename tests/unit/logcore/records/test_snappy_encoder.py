@@ -23,7 +23,7 @@ from logcore.records.snappy_encoder import (
     largest_block,
     use_library,
 )
-from spark_jobs.machine.snappy_library import load_snappy_java
+from spark_jobs.engine.snappy_library import load_snappy_java
 from tests.daemons import WAIT_SECONDS
 from tests.in_process import InProcessExecutor
 

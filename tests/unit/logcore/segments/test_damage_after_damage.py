@@ -9,7 +9,7 @@ import pytest
 
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.scanning import sound_batches
 from logcore.segments.scanning.fetched_bytes import FetchedBytes

@@ -13,8 +13,8 @@ from logcore.logs.checks.validation import SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Severity, exit_code
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.records.compression import compress
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer

@@ -50,7 +50,7 @@ def test_an_engine_that_does_not_exist_is_left_to_the_run_to_refuse(tmp_path, mo
 
 
 def test_spark_needs_no_workers_of_ours(monkeypatch):
-    from spark_jobs.tasks.local import local_executor
+    from spark_jobs.engine import local_executor
 
     monkeypatch.setattr(local_executor, "get_local_executor", lambda: pytest.fail("a worker was started"))
     prestart.start_workers("spark")

@@ -22,7 +22,7 @@ from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
-from spark_jobs.lake_commands.metrics.command import lake_samples
+from spark_jobs.lake_commands.metrics import lake_samples
 from tests import handmade, pasted_advice
 from tests.broker_directory import CLUSTER, LogDirectory
 from tests.in_process import without_spark
@@ -280,7 +280,7 @@ def test_a_first_run_that_was_interrupted_is_an_error_with_its_command_until_a_r
 
     with without_spark():
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-            patch.setattr("spark_jobs.publish.job._commit", interrupt)
+            patch.setattr("spark_jobs.publish.publish_job._commit", interrupt)
             main(["run", str(source.path), "--lake", lake])
         code, said = status(lake)
         assert code == 3

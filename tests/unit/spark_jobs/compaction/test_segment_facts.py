@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logcore.segments.scanning.scan import Stretch
-from spark_jobs.compaction.spread.round_plan import facts_of
+from spark_jobs.compaction.spread_plan import facts_of
 from tests import handmade
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}

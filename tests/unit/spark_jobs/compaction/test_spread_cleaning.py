@@ -15,9 +15,9 @@ from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.records.record import read_records
 from logcore.segments.scanning.scan import ScannedBatch, scan
+from spark_jobs.compaction import spread_cleaning
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.compaction.newest_by_key import Aborted
-from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
 from tests.in_process import InProcessExecutor
@@ -186,7 +186,7 @@ def test_the_map_begins_inside_of_a_segment_and_does_not_see_the_marker_in_front
 
 def test_aborted_records_take_no_room_in_a_map_of_two_keys(result_of, tmp_path, monkeypatch):
     """The map is full at offset 4. The record at 6 is refused, although its key is in the map."""
-    for module in ("log_cleaning", "spread.round_plan"):
+    for module in ("log_cleaning", "spread_plan"):
         monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 2)]))
     log = {
         0: data(0, b"x") + data(1, b"y") + marker(2, handmade.ABORT),
@@ -213,7 +213,7 @@ def test_messages_of_an_old_format_fill_a_map_too(result_of, tmp_path):
 
 def test_an_aborted_record_in_a_segment_that_stays_as_it_is_refuses_the_round(result_of, monkeypatch):
     """The ledger knows of it, the log does not."""
-    for module in ("log_cleaning", "spread.round_plan"):
+    for module in ("log_cleaning", "spread_plan"):
         monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 1)]))
     done = result_of({0: row(0, b"a"), 1: row(1, b"z")})
     assert done.unproven == "offset 0 belongs to an aborted transaction and is still there"

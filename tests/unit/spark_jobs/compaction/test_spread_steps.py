@@ -14,10 +14,10 @@ import pytest
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
+from spark_jobs.compaction import spread_cleaning, spread_plan, spread_steps
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.compaction.newest_by_key import Aborted
-from spark_jobs.compaction.spread import round_plan, spread_cleaning, steps
-from spark_jobs.compaction.spread.steps import (
+from spark_jobs.compaction.spread_steps import (
     OFFSET_SHIFT,
     REMAINS,
     TOMBSTONE,
@@ -27,9 +27,9 @@ from spark_jobs.compaction.spread.steps import (
     prove_remaining,
     remaining_offsets,
 )
-from spark_jobs.tasks import hash_ranges
-from spark_jobs.tasks import packed_rows as packing
-from spark_jobs.tasks.packed_rows import Hashed, bits_in, packed_offsets, packed_rows, rows_in
+from spark_jobs.newest import hash_ranges
+from spark_jobs.newest import packed_rows as packing
+from spark_jobs.newest.packed_rows import Hashed, bits_in, packed_offsets, packed_rows, rows_in
 from tests import handmade
 from tests.in_process import InProcessExecutor
 from tests.unit.spark_jobs.compaction.test_spread_cleaning import BEFORE, NOW, Log, archived, marker, row
@@ -165,20 +165,20 @@ def test_any_number_of_ranges_cleans_what_is_not_plain(tmp_path, in_ranges, keys
 
 def test_a_newest_record_without_its_bit_is_found_by_the_proof(tmp_path, monkeypatch):
     log = {0: row(0, b"a") + row(1, b"b") + row(2, b"c"), 3: row(3, b"a"), 4: row(4, b"z")}
-    real = steps.bits_in
+    real = spread_steps.bits_in
 
     def forgetful(contents, first, end, stays_from):
         bits = real(contents, first, end, stays_from)
         bits.bits[1 - first >> 3] &= 0xFF - (1 << (1 - first & 7)) if first <= 1 else 0xFF
         return bits
 
-    monkeypatch.setattr(steps, "bits_in", forgetful)
+    monkeypatch.setattr(spread_steps, "bits_in", forgetful)
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))
     assert done.unproven == "the record at offset 1 is the newest of its key and is gone"
 
 
 def test_an_aborted_record_in_a_new_file_refuses_the_round(tmp_path, monkeypatch):
-    monkeypatch.setattr(round_plan, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
+    monkeypatch.setattr(spread_plan, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
     log = {0: row(0, b"a") + row(1, b"b"), 2: row(2, b"a"), 3: row(3, b"z")}
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))
     assert done.unproven == "offset 1 belongs to an aborted transaction and is still there"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.decode.decode_job import MOST_AT_ONCE, surviving_results
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
-from spark_jobs.decode.job import MOST_AT_ONCE, surviving_results
+from spark_jobs.engine.executor import WorkerDied
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.policies.compression import Compression
-from spark_jobs.row_files.published_rows import Span
-from spark_jobs.tasks.executor import WorkerDied
 
 ROWS = 262_144
 

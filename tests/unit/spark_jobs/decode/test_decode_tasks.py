@@ -10,8 +10,8 @@ import pytest
 from spark_jobs.decode.decode_task import DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.policies.compression import Compression
-from spark_jobs.row_files.published_rows import Span
 
 GROUP = 65_536
 MOST = 4 * GROUP

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from spark_jobs.contracts import DecodeConfig
+from spark_jobs.decode.decode_job import DecodedTopicPlan, _Made
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask
 from spark_jobs.decode.decoding import Format, TopicFormats
-from spark_jobs.decode.job import DecodedTopicPlan, _Made
 from spark_jobs.decode.split_rows import SchemaStop
 from spark_jobs.following.topic_plan import LogSpan
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.policies.compression import Compression
-from spark_jobs.row_files.published_rows import Span
 
 END = 20
 

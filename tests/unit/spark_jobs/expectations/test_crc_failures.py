@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.expectations.job import _crc_failures
+from spark_jobs.expectations.expectations_job import _crc_failures
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import FILLED, Segment

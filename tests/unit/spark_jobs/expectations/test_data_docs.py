@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from spark_jobs.expectations import job
-from spark_jobs.expectations.job import index_page, run_page, write_pages
+from spark_jobs.expectations import expectations_job
+from spark_jobs.expectations.expectations_job import index_page, run_page, write_pages
 from spark_jobs.expectations.range_checks import (
     BY_COUNTS,
     CHECKS,
@@ -164,7 +164,7 @@ def test_the_index_leads_to_every_run_the_newest_first_and_each_page_back_to_it(
 
 
 def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(job, "KEPT_PAGES", 3)
+    monkeypatch.setattr(expectations_job, "KEPT_PAGES", 3)
     for number in range(5):
         write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS], BY_COUNTS)
     pages = sorted(page.relative_to(tmp_path).parts[2] for page in tmp_path.glob("validations/**/*.html"))
@@ -175,7 +175,7 @@ def test_pages_of_old_runs_are_deleted_and_the_index_leads_to_the_others(tmp_pat
 
 
 def test_the_page_of_this_run_stays_where_its_clock_is_earlier_than_all_others(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(job, "KEPT_PAGES", 2)
+    monkeypatch.setattr(expectations_job, "KEPT_PAGES", 2)
     for number in range(3):
         write_pages(str(tmp_path), f"run-{number}", AS_OF_MS + number * 1000, OUTCOMES, [ORDERS], BY_COUNTS)
     page = Path(write_pages(str(tmp_path), "earlier", AS_OF_MS - 1000, OUTCOMES, [ORDERS], BY_COUNTS))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.expectations import job
-from spark_jobs.expectations.job import ByPlace, CountTask, RowCounts, count_rows
+from spark_jobs.expectations import expectations_job
+from spark_jobs.expectations.expectations_job import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.lake.delta.files.live_files import LiveFile
 
 SCHEMA = pa.schema(
@@ -38,8 +38,8 @@ def counted(*files: str, start: int = 0, end: int = 1000) -> RowCounts:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "CHUNK_ROWS", 5)
-    monkeypatch.setattr(job, "WINDOW_OFFSETS", 16)
+    monkeypatch.setattr(expectations_job, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(expectations_job, "WINDOW_OFFSETS", 16)
 
 
 def test_only_rows_of_the_log_and_the_range_count(tmp_path):

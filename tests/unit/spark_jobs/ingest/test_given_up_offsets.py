@@ -8,7 +8,7 @@ import pytest
 
 from logcore.logs.rules import RULES, Persistence
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.ledger.finding_rows import read_findings
 from tests.broker_directory import LogDirectory
 from tests.in_process import InProcessExecutor

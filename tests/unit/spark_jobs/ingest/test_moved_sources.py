@@ -16,7 +16,7 @@ from logcore.cli.main import main
 from logcore.logs.model.findings import exit_code
 from logcore.logs.rules.advice import advice
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.lake.view.harmed_places import harmed_place

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.ingest.job import Left, first_round
+from spark_jobs.ingest.ingest_job import Left, first_round
 from spark_jobs.ingest.log_growth import IngestLogPlan
+from spark_jobs.ingest.segment_copy import CopyTask
+from spark_jobs.ingest.segment_slices import SliceCopy, Swap
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.tasks.segment_copy import CopyTask
-from spark_jobs.tasks.segment_slices import SliceCopy, Swap
 
 MIB = 1 << 20
 TASK = CopyTask("lake", "", "", "", 0, "file", 0, 0, 0, True, None, 0, 0, False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.contracts import IngestConfig, JobReport
-from spark_jobs.ingest import job as ingest
+from spark_jobs.ingest import ingest_job as ingest
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from tests.broker_directory import LogDirectory, Partition

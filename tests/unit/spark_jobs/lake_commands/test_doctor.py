@@ -134,7 +134,7 @@ def test_java_is_needed_for_spark_only(
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("spark_jobs.machine.java._packaged_java", lambda rejected: None)
+    monkeypatch.setattr("spark_jobs.engine.java._packaged_java", lambda rejected: None)
     code, found = doctor(capsys)
     assert (code, found["java"][0]["state"]) == (0, "info")
     monkeypatch.setenv("LOGLAKE_JOB_ENGINE", "spark")

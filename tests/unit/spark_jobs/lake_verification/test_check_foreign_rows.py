@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logcore.logs.rules.advice import advice
-from spark_jobs.check_foreign_rows import job as check_foreign_rows
+from spark_jobs.check_foreign_rows import check_foreign_rows_job as check_foreign_rows
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.view.harmed_places import place_of

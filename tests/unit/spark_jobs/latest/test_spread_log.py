@@ -10,11 +10,11 @@ import pytest
 
 from logcore.columns.cleaning.offset_map import HashKey
 from spark_jobs.lake.delta.files.live_files import LiveFile
+from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.latest import latest_task
 from spark_jobs.latest.latest_task import LatestTask, SpreadLog, newest_of_run, newest_offsets, parts_of
+from spark_jobs.newest.packed_rows import Hashed, offsets_in, packed_rows
 from spark_jobs.policies.compression import Compression
-from spark_jobs.row_files.published_rows import Span
-from spark_jobs.tasks.packed_rows import Hashed, offsets_in, packed_rows
 
 SMALL, LARGE = 1_000, 4 << 20
 Place = tuple[int | None, int | None, int]

@@ -19,8 +19,8 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import deletion, object_store, storage
 from spark_jobs.lake.table_schemas import FINDINGS
-from spark_jobs.optimize import job
-from spark_jobs.optimize.job import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
+from spark_jobs.optimize import optimize_job
+from spark_jobs.optimize.optimize_job import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
 
 NAME = "findings"
 
@@ -107,8 +107,8 @@ def test_one_older_checkpoint_stays_in_each_hour_of_two_days_and_is_a_whole_vers
     checkpoints = delta_log.log_files(lake, NAME).checkpoints
     placed = {20: now_ms - 3 * CHECKPOINT_EVERY_MS, 30: now_ms}
     monkey = {v: file.__class__(file.path, file.size, file.modified_ms, placed[v]) for v, file in checkpoints.items()}
-    assert not list(job._needless(monkey, 30, now_ms))
-    assert [file.path for file in job._needless(monkey, 30, now_ms + CHECKPOINTS_MS)] == [checkpoints[20].path]
+    assert not list(optimize_job._needless(monkey, 30, now_ms))
+    assert [file.path for file in optimize_job._needless(monkey, 30, now_ms + CHECKPOINTS_MS)] == [checkpoints[20].path]
     for version in range(20, 30):  # what is left of version 20 is its checkpoint alone
         os.unlink(delta_log.commit_file(lake, NAME, version))
     assert rows_at(lake, 20) == 20
@@ -176,21 +176,21 @@ def test_a_damaged_commit_stays(lake):
 def test_files_that_are_kept_longer_than_checkpoints_date_their_removal_keep_the_commits(
     lake, monkeypatch, vacuum, after_days, goes
 ):
-    monkeypatch.setattr(job, "KEPT_COMMITS", 5)
-    monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
+    monkeypatch.setattr(optimize_job, "KEPT_COMMITS", 5)
+    monkeypatch.setattr(optimize_job, "CHECKPOINT_COMMITS", 0)
     config = OptimizeConfig(
         lake, "run", storage.clock_ms(lake), apply=True, vacuum=vacuum, vacuum_after_ms=after_days * 86_400_000
     )
-    job.apply(job.plan(config), config, None)
+    optimize_job.apply(optimize_job.plan(config), config, None)
     assert (0 not in kept(lake)[0]) == goes
 
 
 def test_commits_go_where_the_library_has_just_written_a_checkpoint_by_itself(lake, monkeypatch):
-    monkeypatch.setattr(job, "KEPT_COMMITS", 5)
+    monkeypatch.setattr(optimize_job, "KEPT_COMMITS", 5)
     config = OptimizeConfig(lake, "run", storage.clock_ms(lake), apply=True)
-    plan = job.plan(config)
+    plan = optimize_job.plan(config)
     assert NAME not in plan.checkpoints
-    job.apply(plan, config, None)
+    optimize_job.apply(plan, config, None)
     assert kept(lake)[0][0] == 20
 
 
@@ -199,13 +199,13 @@ def test_delta_cleans_by_age_only_after_a_run_has_seen_the_commits_and_the_longe
     lake, monkeypatch, vacuum, age_days, cleans
 ):
     cleaned = []
-    monkeypatch.setattr(job, "CHECKPOINT_COMMITS", 0)
-    monkeypatch.setattr(job, "drop_commits", lambda *_: 0)
+    monkeypatch.setattr(optimize_job, "CHECKPOINT_COMMITS", 0)
+    monkeypatch.setattr(optimize_job, "drop_commits", lambda *_: 0)
     monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda table: cleaned.append(table))
     clock = storage.clock_ms(lake)
     monkeypatch.setattr(storage, "clock_ms", lambda root: clock + age_days * 86_400_000)
     config = OptimizeConfig(lake, "run", clock, apply=True, vacuum=vacuum)
-    job.apply(job.plan(config), config, None)
+    optimize_job.apply(optimize_job.plan(config), config, None)
     assert bool(cleaned) == cleans
 
 

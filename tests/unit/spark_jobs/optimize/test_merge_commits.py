@@ -16,7 +16,7 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.delta_log import newest_version, read_commit
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.optimize import job as optimize
+from spark_jobs.optimize import optimize_job as optimize
 
 SPEC = TABLES["records"]
 

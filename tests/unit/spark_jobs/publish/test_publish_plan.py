@@ -19,8 +19,8 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.table_schemas import LOGS, OFFSET_LEDGER, SEGMENTS, VALIDATIONS
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.publish import job as publish
-from spark_jobs.replace.job import mark_published
+from spark_jobs.publish import publish_job as publish
+from spark_jobs.replace.replace_job import mark_published
 
 OF_LOG = {"log": "t.1/0", "topic": "t", "log_id": "t.1", "partition": 0}
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
+from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
+from spark_jobs.archived_rows.records_file import WriteTask
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.replace.job import with_mixed_files
 from spark_jobs.replace.layout import FileSpan, RecordFiles, connected, parts_of
+from spark_jobs.replace.replace_job import with_mixed_files
 from spark_jobs.replace.request import LogRequest, TopicRequest
-from spark_jobs.row_files.archived_bytes import ArchivedBytes
-from spark_jobs.row_files.records_file import WriteTask
-from spark_jobs.row_files.rewritten_file import OURS, RowStretch, _old_rows
+from spark_jobs.replace.rewritten_file import OURS, RowStretch, _old_rows
 
 Ranges = tuple[tuple[int, int], ...]
 LOGS = {("t", 0): ["l.0", "l.1"]}

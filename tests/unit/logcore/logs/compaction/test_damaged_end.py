@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from logcore.logs.compaction.cleaning_round import Uncleanable
-from logcore.logs.compaction.plan import plan_compaction
+from logcore.logs.compaction.compaction_plan import plan_compaction
 from logcore.logs.compaction.selection import Refusal
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import PartitionDirectory

@@ -15,7 +15,7 @@ import pytest
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
-from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
+from logcore.logs.compaction.compaction_plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import Keep, PartitionDirectory, PartitionFile, Write

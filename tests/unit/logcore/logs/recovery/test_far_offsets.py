@@ -10,8 +10,8 @@ from logcore.errors import LogError
 from logcore.logs.model.partition_directory import Keep, PartitionDirectory, PartitionFile
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery import salvage
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.recovery.reindexing import plan_reindex
 from logcore.logs.recovery.segment_recovery import IndexRules, Recover, recover_segment
 from logcore.segments.filenames import TopicPartition

@@ -13,8 +13,8 @@ import pytest
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 

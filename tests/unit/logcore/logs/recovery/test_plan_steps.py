@@ -6,7 +6,7 @@ import pytest
 
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.recovery.reindexing import plan_reindex
 from logcore.segments.filenames import TopicPartition
 from tests import handmade

@@ -173,7 +173,7 @@ def test_a_commit_between_look_and_rewrite_refuses_it(tmp_path, monkeypatch, oth
 def test_statistics_come_from_the_file_and_never_exclude_a_row(tmp_path):
     import datetime
 
-    from logcore.columns.schema import RECORDS_SCHEMA
+    from logcore.columns.records_columns import RECORDS_SCHEMA
 
     moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
     rows = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard

@@ -15,7 +15,7 @@ from spark_jobs.lake.view.cluster.placement import (
     Placement,
     placement_of,
 )
-from spark_jobs.lake_commands.cluster.command import LISTED, placement_text
+from spark_jobs.lake_commands.cluster import LISTED, placement_text
 from spark_jobs.outlines import SourceDirectory
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"

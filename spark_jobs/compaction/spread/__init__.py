@@ -1,1 +1,0 @@
-"""Cleaning of one log by many tasks: `spread_cleaning` is the entry, `steps` has the tasks."""

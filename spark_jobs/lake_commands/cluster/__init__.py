@@ -1,5 +1,0 @@
-"""``loglake cluster``.
-
-command         options, lines, exit codes
-placement_text  the placement report for a terminal
-"""

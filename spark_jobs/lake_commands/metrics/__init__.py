@@ -1,1 +1,0 @@
-"""``loglake metrics``: figures of lakes, for Prometheus."""

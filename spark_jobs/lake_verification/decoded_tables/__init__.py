@@ -1,1 +1,0 @@
-"""The verification of decoded tables of topics."""

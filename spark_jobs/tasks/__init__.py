@@ -1,1 +1,0 @@
-"""What workers do, and how it gets to them: functions without Spark or job."""

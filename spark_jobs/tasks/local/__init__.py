@@ -1,1 +1,0 @@
-"""Worker processes of this machine that run tasks, and the driver's side of them."""
