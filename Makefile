@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages browser-setup screenshots lock clean
+.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages browser-setup image-setup screenshots lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -88,6 +88,10 @@ release-check: setup ## which results are older than 5,000 changed lines; they m
 browser-setup: ## Debian's Chromium, for tests/browser and the pictures; as root
 	apt-get update
 	apt-get install --yes --no-install-recommends chromium
+
+image-setup: ## Debian's podman, buildah and mmdebstrap, for the tests of the image; as root
+	apt-get update
+	apt-get install --yes --no-install-recommends podman buildah mmdebstrap crun fuse-overlayfs uidmap
 
 screenshots: setup jars ## docs/pictures/*.png: the demo's pages in Chromium; look at each
 	.venv/bin/python -m tests.browser.screenshots

@@ -1,6 +1,6 @@
 """``loglake demo``: converts the bundled samples to tables, one lake per cluster, and prints the next commands.
 
-All runs are in one process, so that they share one Spark session, and in the instance that ``make ui`` shows.
+All runs are in one process, so that they share one Spark session, and in the instance that ``loglake ui`` shows.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _unpack(archive: Path, folder: Path) -> Path:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         with tarfile.open(archive) as packed:
-            packed.extractall(unfinished, filter="data")
+            # Python 3.11.2, that of Debian 12, has no argument `filter` and no filters.
+            packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+            packed.extractall(unfinished)  # noqa: S202 - the samples are ours
         os.replace(unfinished, target)
     return target / "logdir"
 
@@ -154,7 +156,7 @@ The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, finding
 
 What to type next:
   the same in Dagster's pages:
-    make ui
+    {_loglake(python)} ui
   a query over records:
     {_loglake(python)} query {here}/lakes/{shown.name} "{_COUNTS}"
   your own log directory:

@@ -1,17 +1,19 @@
-"""The arrangement of compose.yaml as processes of this machine: three of Dagster, and a real PostgreSQL.
+"""The arrangement of compose.yaml: three processes of Dagster, and a real PostgreSQL.
 
-The commands are those of the file, on loopback and other ports. What the containers add was never run.
+The commands are those of the file, on loopback and other ports: once as processes of this machine, once inside the
+image. The network and the limits of containers are not run.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +21,13 @@ import pytest
 
 from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.broker_directory import LogDirectory
-from tests.deploy import manifests, postgres
+from tests.deploy import image, manifests, postgres
 from tests.pages import Pages, wait_for
 
 pytestmark = pytest.mark.dagster
+
+Program = Callable[[Sequence[str]], list[str]]
+"""The words that start a program of ours."""
 
 ASSETS = "query { assetNodes { assetKey { path } partitionKeys } }"
 LOCATIONS = """query { workspaceOrError { ... on Workspace { locationEntries {
@@ -38,6 +43,7 @@ class Arrangement:
 
     folder: Path
     environment: dict[str, str]
+    program: Program
     processes: dict[str, subprocess.Popen[bytes]]
     pages: Pages
 
@@ -51,8 +57,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def programs_of_our_environment(words: tuple[str, ...]) -> list[str]:
+def of_this_machine(words: Sequence[str]) -> list[str]:
     return [sys.executable if words[0] == "python" else str(Path(sys.executable).with_name(words[0])), *words[1:]]
+
+
+def of_the_image(container: str, folder: Path, settings: Path, variables: Path) -> Program:
+    """A program inside the image, which sees the folder at its own path.
+
+    Args:
+        variables: A file with lines `NAME=value`. Words of a command would show the password.
+    """
+    within = ["--volume", f"{folder}:{folder}", "--volume", f"{settings}:/opt/loglake/dagster:ro"]
+    within += ["--volume", f"{variables}:/variables:ro", "--workingdir", str(folder)]
+    start = ["sh", "-c", 'set -a; . /variables; exec "$@"', "sh"]
+    return lambda words: [*image.INSIDE, *within, container, "--", *start, *words]
 
 
 def loaded(pages: Pages) -> bool:
@@ -64,9 +82,10 @@ def succeeds(command: list[str], environment: dict[str, str]) -> bool:
     return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
 
 
-@pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangement]:
+@pytest.fixture(scope="module", params=["machine", pytest.param("image", marks=pytest.mark.long)])
+def services(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangement]:
     folder = tmp_path_factory.mktemp("compose")
+    container = request.getfixturevalue("container") if request.param == "image" else None
     settings = folder / "settings"
     shutil.copytree(manifests.CONTAINERS / "dagster", settings)
     code, web = free_port(), free_port()
@@ -82,26 +101,35 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangement]:
     processes: dict[str, subprocess.Popen[bytes]] = {}
     check: list[str] = []
     with postgres.running() as database:
-        environment = os.environ | database | {JOB_ENGINE_VARIABLE: JobEngine.LOCAL}
-        environment |= {"LOGLAKE_HOME": str(folder / "home"), "DAGSTER_HOME": str(settings)}
-        environment |= {"DAGSTER_FILES": str(folder / "home" / "dagster"), "DAGSTER_CODE_HOST": "127.0.0.1"}
+        given = database | {JOB_ENGINE_VARIABLE: JobEngine.LOCAL}
+        given |= {"LOGLAKE_HOME": str(folder / "home"), "DAGSTER_HOME": str(settings)}
+        given |= {"DAGSTER_FILES": str(folder / "home" / "dagster"), "DAGSTER_CODE_HOST": "127.0.0.1"}
+        environment = os.environ | given
+        program: Program = of_this_machine
+        if container is not None:
+            variables = tmp_path_factory.mktemp("variables") / "variables"
+            inside = given | {"DAGSTER_HOME": "/opt/loglake/dagster"}
+            variables.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in inside.items()))
+            for kept in (folder, variables.parent):
+                image.hand_over(kept)
+            program = of_the_image(container, folder, settings, variables)
         try:
             for started in manifests.of_compose():
                 name = started.where.removeprefix("compose.yaml: ")
                 if name == "loglake":
                     continue
-                words = [moved.get(word, word) for word in programs_of_our_environment(started.commands[0])]
+                words = program([moved.get(word, word) for word in started.commands[0]])
                 with (folder / f"{name}.log").open("wb") as log:
                     processes[name] = subprocess.Popen(
                         words, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
                     )
                 if name == "code-location":
-                    check = [moved.get(word, word) for word in programs_of_our_environment(started.commands[1])]
+                    check = program([moved.get(word, word) for word in started.commands[1]])
             # All at once, as the containers of a pod start: the others find the code location when it answers.
             wait_for(lambda: succeeds(check, environment))
             pages = Pages(web, processes["webserver"], folder / "webserver.log")
             wait_for(lambda: loaded(pages))
-            yield Arrangement(folder, environment, processes, pages)
+            yield Arrangement(folder, environment, program, processes, pages)
         finally:
             for process in processes.values():
                 process.send_signal(signal.SIGTERM)
@@ -130,15 +158,7 @@ def test_a_lake_appears_on_the_pages_and_its_runs_share_one_history(services: Ar
     source.high_watermarks(orders_0=4)
     assert services.pages.ask(ASSETS)["assetNodes"] == []
 
-    command = [
-        sys.executable,
-        "-m",
-        "logcore.cli.main",
-        "run",
-        str(source.path),
-        "--lake",
-        str(services.folder / "shop"),
-    ]
+    command = services.program(["loglake", "run", str(source.path), "--lake", str(services.folder / "shop")])
     done = subprocess.run(command, cwd=services.folder, env=services.environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
@@ -180,4 +200,6 @@ def test_the_password_is_in_no_log_and_in_no_command_line(services: Arrangement)
 def test_a_service_ends_when_it_is_asked_to(services: Arrangement) -> None:
     for name in ("daemon", "webserver", "code-location"):
         services.processes[name].send_signal(signal.SIGTERM)
-        assert services.processes[name].wait(30) in (0, -signal.SIGTERM), services.log(name)
+        # buildah ends with 1 if a signal ended what it ran
+        ended = (0, -signal.SIGTERM) if services.program is of_this_machine else (0, -signal.SIGTERM, 1)
+        assert services.processes[name].wait(30) in ended, services.log(name)

@@ -170,7 +170,7 @@ def test_the_demo_shows_the_damage_and_says_what_to_type_next(demo):
         assert name in said
     assert "d-flip-crc-0" in said
     assert "corrupt" in said
-    assert "make ui" in said
+    assert "loglake ui" in said
     assert "loglake query" in said
     assert "loglake run" in said
     assert "Traceback" not in said + demo.outputs["make demo"].stderr
