@@ -443,7 +443,8 @@ def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError
     """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
     if request.is_registered(lake):
         unread = str(error) if isinstance(error, SourceUnread) else None
-        keep_run_end(lake, INTAKE_JOB, ended_ms, error_name(error), unread)
+        job = INTAKE_JOB if request.sources else MAINTENANCE_JOB
+        keep_run_end(lake, job, ended_ms, error_name(error), unread)
 
 
 def watch(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import re
@@ -378,6 +379,20 @@ def test_a_lake_is_maintained_without_its_source(lake: Lake, tmp_path: Path, is_
     assert said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--replace", "..")[0] == 64
     assert said(lake.capsys, "run", "--lake", tmp_path / "none", "--maintain")[0] == 64
     assert not (tmp_path / "none").exists()
+
+
+def test_maintenance_without_a_path_that_is_refused_is_no_failed_intake(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    identity = lake.path / "lake.json"
+    content = identity.read_text()
+    identity.write_text(json.dumps(json.loads(content) | {"layout": 99}))
+    maintain = ("run", "--lake", lake.path, "--maintain")
+    code, printed = said(lake.capsys, *maintain)
+    assert code == 3, printed
+    identity.write_text(content)
+    assert said(lake.capsys, *maintain)[0] == 0
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert (code, "intake failed" in printed) == (0, False), printed
 
 
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
