@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.chosen_logs import nothing_chosen
+from logcore.segments.filenames import TopicPartition
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.objects.addresses import AddressError, absolute, is_object
 from logcore.storage.objects.answers import said
@@ -44,7 +45,7 @@ from spark_jobs.lake.setup import identity, registry
 from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, check_writable
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
-from spark_jobs.lake.view.registered_lakes import check_policies
+from spark_jobs.lake.view.registered_lakes import check_policies, held_logs
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
 
@@ -123,7 +124,7 @@ def check_run(
         UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read or
             are needed and not named, or the lake's address cannot be used.
         SourceUnread: no source is there.
-        NothingChosen: the lake is new, and no log of the sources is chosen.
+        NothingChosen: the lake is new, and no log of the sources is chosen; without sources, none of the lake.
         JobError: the lake cannot be written or is of a newer layout, or Spark was
             chosen and there is no Java for it.
     """
@@ -138,6 +139,8 @@ def check_run(
         _check_first_sources(sources, engine, chosen or LogSelection())
     else:
         check_policies(lake, policies.path)
+        if not sources and chosen is not None and not chosen.is_everything:
+            _check_choice(chosen, {*held_logs(lake).values()})
 
 
 def refuse_missing(paths: Sequence[str], most: int = 0) -> None:
@@ -216,13 +219,17 @@ def _check_first_sources(sources: Sequence[str], engine: str | None, chosen: Log
     """Check, before a lake is made, that there is something to read, and something to run its tasks."""
     found = discover([source_path(path) for path in sources])
     names = {log.topic_partition for log in found.logs}
-    if names and not any(chosen.matches(name.topic, name.partition) for name in names):
-        said = (each.message for each in nothing_chosen(chosen, names))
-        raise NothingChosen(sentences([*said, "Nothing was made or changed."]))
+    _check_choice(chosen, names)
     if names:
         check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
     elif all(map(is_object, sources)) or any(each.rule in _WRONG_PLACES for each in found.findings):
         raise JobError(sentences([*(each.message for each in found.findings), "Nothing was made or changed."]))
+
+
+def _check_choice(chosen: LogSelection, names: Collection[TopicPartition]) -> None:
+    if names and not any(chosen.matches(name.topic, name.partition) for name in names):
+        said = (each.message for each in nothing_chosen(chosen, names))
+        raise NothingChosen(sentences([*said, "Nothing was made or changed."]))
 
 
 def source_place(path: str) -> str:

@@ -36,7 +36,7 @@ from logcore.logs.rules.advice import advice
 from logcore.storage.source_errors import shown
 from spark_jobs import launch
 from spark_jobs.contracts import Intake, JobConfig
-from spark_jobs.errors import JobError, SourceUnread, error_name
+from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -441,7 +441,7 @@ def _register(lake: str, request: RunRequest, outcome: RunOutcome, before: Colle
 
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:
     """Record a run that did not begin, if it was for the sources of the lake: they, or the lake, cannot be used."""
-    if request.is_registered(lake):
+    if request.is_registered(lake) and not isinstance(error, NothingChosen):
         unread = str(error) if isinstance(error, SourceUnread) else None
         job = INTAKE_JOB if request.sources else MAINTENANCE_JOB
         keep_run_end(lake, job, ended_ms, error_name(error), unread)

@@ -395,6 +395,14 @@ def test_maintenance_without_a_path_that_is_refused_is_no_failed_intake(lake: La
     assert (code, "intake failed" in printed) == (0, False), printed
 
 
+def test_maintenance_without_a_path_says_that_a_choice_matches_nothing(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    code, printed = said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--topic", "order")
+    assert code == 3, printed
+    assert "--topic 'order' matches no topic; the nearest names are orders." in printed
+    assert said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--topic", "ord*")[0] == 0
+
+
 def test_salvaged_copies_of_one_log_have_places_of_their_own(tmp_path: Path, here: Path, capsys: Captured) -> None:
     places = [tmp_path / "one", tmp_path / "two"]
     for place in places:
