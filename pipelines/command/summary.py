@@ -433,7 +433,7 @@ def verdict_line(
     nothing = "nothing new"
     if replaces:
         refused = any(outcome.refused for outcome in outcomes)
-        nothing = f"replaced nothing: {'all other' if refused else 'the'} rows are equal to the archive"
+        nothing = f"replaced nothing: no {'other ' if refused else ''}chosen row differs from the archive"
     done = ", ".join(_written(outcomes)) or ("changed the lake" if is_new else nothing)
     return f"{done}; open: {', '.join(is_open)}" if is_open else done
 
