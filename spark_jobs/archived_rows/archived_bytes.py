@@ -4,8 +4,8 @@
     piece      a part of it between two split points, about 64 MiB
     task       adjacent pieces of one log, about 128 MiB: one file of a table
 
-This module finds the bytes that a worker has to read. ``publish``, ``replace`` and ``uncommitted`` select the offsets,
-and ``records_file`` decodes the bytes.
+This module finds the bytes that a worker has to read. ``publish``, ``replace`` and ``uncommitted_rows`` select the
+offsets, and ``records_file`` decodes the bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cleans one log in many tasks. The resulting bytes equal those of one task (`log_cleaning`), for any number of tasks
 and cores.
 
-    facts     a task a segment            every batch verified; a row a batch               (`round_plan`)
-    plan      one task, no bytes          the round, its groups, the state of transactions  (`round_plan`)
+    facts     a task a segment            every batch verified; a row a batch              (`spread_plan`)
+    plan      one task, no bytes          the round, its groups, the state of transactions (`spread_plan`)
     offsets   a task a piece              hash and offset of each record with a key
     remain    a task a range of hashes    the offsets of each group that no later record replaces
     clean     a task a group              new files, their checksums and batches read again

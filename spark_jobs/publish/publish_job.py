@@ -3,7 +3,7 @@
     plan    per log [frontier, first undecided or untrusted offset), from the ledger            (driver, no JVM)
     write   workers decode to Arrow, keep what is visible, write and sync Parquet files          (workers)
     commit  files and the logs' new frontiers in one Delta commit; then the ledger's `published`  (driver)
-    tail    on request, undecided offsets are written to `records_uncommitted`                    (``uncommitted``)
+    tail    on request, undecided offsets are written to `records_uncommitted`              (``uncommitted_rows``)
 
 By default a log is published up to its first damage. With the policy ``salvage: permissive``, offsets after it are
 published too. A range [a, b) is committed only on a snapshot whose frontier is exactly a. A log is left out of the

@@ -836,7 +836,7 @@ NOT_PASTED_HERE = {
     "index-missing": "Information: a broker builds it by itself.",
     "nothing-chosen": SHOWS_MORE,
     "not-a-segment": SHOWS_MORE,
-    "unreadable": "COPY is a disk that still has the bytes; tests/jobs/test_fill.py fills from copies.",
+    "unreadable": "COPY is a disk that still has the bytes; tests/jobs/test_late_segments.py fills from copies.",
     "delete-directory": SHOWS_MORE,
     "stray-directory": SHOWS_MORE,
     "copy-under-another-name": SHOWS_MORE,
