@@ -1,16 +1,20 @@
-"""Checks of ``loglake doctor`` for lakes: the operator's home, Java, and each lake with its sources.
+"""Checks of ``loglake doctor`` for lakes: packages of the extra, the operator's home, Java, each lake, its sources.
 
 Without ``--lake`` all registered lakes are checked, with the sources that they are registered with.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
+from importlib import metadata
+
+from packaging.requirements import Requirement
 
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
-from logcore.cli.doctor.installation import folder_check, source_check
+from logcore.cli.doctor.installation import DISTRIBUTION, folder_check, source_check
 from logcore.storage.discovery import shown
 from spark_jobs.engine.java import find_java
 from spark_jobs.engine.job_engine import JobEngine, chosen_engine
@@ -31,13 +35,33 @@ _OTHER_LAKE = "Change its owner or permissions, or make room."
 
 
 def lake_checks(places: CheckedPlaces) -> Iterator[InstallationCheck]:
-    """Yield the checks of the home, of Java, of lakes and of their registered sources."""
+    """Yield the checks of the extra, of the home, of Java, of lakes and of their registered sources."""
+    yield from _guarded("extra lake", _packages)
     yield from _guarded("home", _home)
     yield from _guarded("java", lambda: [java_check()])
     if places.lake is not None:
         yield from _guarded("lake", lambda: _named_lake(places))
     elif not places.sources:
         yield from _guarded("registered", lambda: _registered_lakes(places))
+
+
+def _packages() -> Iterator[InstallationCheck]:
+    """Compare versions with those that the extra requires: `pip check` leaves out what only an extra requires."""
+    with contextlib.suppress(metadata.PackageNotFoundError):  # of Loglake: a check of its own says so
+        parsed = map(Requirement, metadata.requires(DISTRIBUTION) or ())
+        needed = [each for each in parsed if each.marker is not None and each.marker.evaluate({"extra": "lake"})]
+        found = [(each, metadata.version(each.name)) for each in needed]
+        other = [
+            f"{each.name} {version} instead of {each.specifier}"
+            for each, version in found
+            if not each.specifier.contains(version, prereleases=True)
+        ]
+        if other:
+            text = f"Packages have another version than required: {', '.join(other)}."
+            yield InstallationCheck("extra lake", CheckState.WARNING, text, "Install the required versions.")
+        else:
+            text = f"{len(found)} packages have the required versions"
+            yield InstallationCheck("extra lake", CheckState.OK, text)
 
 
 def java_check() -> InstallationCheck:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,17 @@ def test_a_lake_in_order_is_clean(lake: Path, tmp_path: Path, capsys: Captured) 
     code, found = doctor(capsys, "--lake", str(lake), str(tmp_path / "source"))
     assert code == 0
     assert {found[name][0]["state"] for name in ("lake", "lake-disk", "source")} == {"ok"}
+
+
+def test_a_package_of_the_extra_in_another_version_is_named(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip check` compares no package that only an extra requires."""
+    code, found = doctor(capsys)
+    assert (code, [each["state"] for each in found["extra lake"]]) == (0, ["ok"])
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "3.0.1" if name == "pandas" else version(name))
+    code, found = doctor(capsys)
+    assert (code, [each["state"] for each in found["extra lake"]]) == (1, ["warning"])
+    assert "pandas 3.0.1 instead of <3,>=2.3" in found["extra lake"][0]["text"]
 
 
 @pytest.mark.parametrize("harmed", ["segments/_delta_log/*.json", "offset_ledger/*.parquet", "records"])
