@@ -6,7 +6,7 @@
 
 Damage may hide no offset: other batches have its offsets, as where segments overlap. When the source no longer has
 such damage, the segment is replaced by its valid parts in the same way. Of a segment that was registered in place, the
-valid parts may lie elsewhere in the file now: they are registered there.
+valid parts may lie elsewhere in the file now, as do later parts of the file: they are registered there.
 
 `logcore.logs.growth.fillers` decides which bytes may fill a gap. This module finds the gaps in the archive and plans
 the segments that replace them. The ingest job copies and commits.
@@ -281,13 +281,9 @@ def _without_damage(
     good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
     if file is not None and not _is_whole(source, file, segment):
         return []
-    moved = None
-    if file is not None and segment.lies_at_source:
-        there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
-        if any((segment.origin_position + batch["position"], _identity(batch)) not in there for batch in good):
-            moved = _moved(segment, file, good, reader)
-            if moved is None:
-                return []
+    moved = _moved_parts(lake, segment, file, feeding, reader) if file is not None and segment.lies_at_source else []
+    if moved is None:
+        return []
     gone: list[_Filled] = []
     for offset, group in itertools.groupby(_quarantine(lake, segment), key=lambda stretch: stretch["expected_offset"]):
         damage = tuple(group)
@@ -297,9 +293,9 @@ def _without_damage(
         batch = None if file is None else reader.header_at(file, at)
         if (batch is None or _identity_of(batch) in ours) and _has(source, above, reader):
             gone.append(_Filled(offset, offset, SPARE, (), damage))
-        elif moved is not None:
+        elif moved:
             return []
-    return [moved] if gone and moved is not None else gone
+    return moved if gone and moved else gone
 
 
 def _quarantine(lake: str, segment: Segment) -> list[dict[str, Any]]:
@@ -336,6 +332,29 @@ def _is_whole(source: SourceLog, file: SegmentFile, segment: Segment) -> bool:
     for _ in checked_items(source, [file], notes):
         pass
     return not any(finding.severity is Severity.ERROR for finding in notes.findings)
+
+
+def _moved_parts(
+    lake: str, segment: Segment, file: SegmentFile, feeding: Iterable[Segment], reader: HeaderReader
+) -> list[_Filled] | None:
+    """A segment that was registered in place, and later parts of its file, if their batches lie elsewhere in it now.
+
+    None where not all of them are there, or where a later part is damaged: it comes first.
+    """
+    there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
+    of_file = (s for s in feeding if s.retired_ms is None and s.lies_at_source and s.origin_file == segment.origin_file)
+    moved: list[_Filled] = []
+    for part in sorted(of_file, key=lambda s: s.origin_position):
+        if part.origin_position < segment.origin_position:
+            continue
+        good = _good(_batches_around(lake, [part], part.base_offset, part.base_offset + 1))
+        if all((part.origin_position + batch["position"], _identity(batch)) in there for batch in good):
+            continue
+        found_here = _moved(part, file, good, reader)
+        if found_here is None or (part.segment_id != segment.segment_id and _quarantine(lake, part)):
+            return None
+        moved.append(found_here)
+    return moved
 
 
 def _moved(

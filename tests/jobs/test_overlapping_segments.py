@@ -245,6 +245,35 @@ def test_damage_of_a_segment_that_retention_retired_is_history_and_the_segment_d
     assert code == 0, printed
 
 
+@pytest.mark.parametrize("parts", [[], [4], [2, 2]])
+def test_where_the_bytes_lie_at_the_source_later_parts_of_the_file_are_registered_where_they_lie_too(
+    parts: list[int], source: LogDirectory, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, rubbish = source.partition("a-0"), b"\x17" * 100
+    for count in parts:
+        log.append(count)
+        source.high_watermarks(a_0=log.next_offset)
+        lake.turn(source.path, mode="reference")
+    log.append(1)
+    log.write(rubbish)
+    for count in (3, 2, 1):
+        log.append(count)
+        source.high_watermarks(a_0=log.next_offset)
+        lake.turn(source.path, mode="reference")
+    assert damage_of(read_state(str(lake.path))) != ()
+    [path] = log.segments()
+    path.write_bytes(path.read_bytes().replace(rubbish, b""))
+    lake.turn(source.path, mode="reference")
+    assert damage_of(read_state(str(lake.path))) == ()
+    code, printed = said(capsys, "verify", lake.path)
+    assert code == 0, printed
+    log.append(2)
+    source.high_watermarks(a_0=log.next_offset)
+    lake.turn(source.path, mode="reference")
+    assert lake.published("a") == log.rows
+    assert said(capsys, "verify", lake.path)[0] == 0
+
+
 def test_such_damage_stays_where_a_run_reads_another_segment_alone(
     source: LogDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
