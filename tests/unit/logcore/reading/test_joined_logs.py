@@ -55,7 +55,7 @@ def test_remote_segments_of_two_leaders_that_overlap_are_read_once(log: TieredLo
     said = [line for line in run("remote", log).errors.splitlines() if "more than one" in line]
     assert said == [
         "info remote-overlap: orders-0: offsets between 3 and 17 are in more than one remote segment. "
-        "Each offset is read once. Segments that begin inside of others: 2."
+        f"Each offset is read once. Segments that begin inside of others: 2. ({log.remote})"
     ]
 
 
