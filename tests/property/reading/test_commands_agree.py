@@ -23,13 +23,15 @@ from tests.fuzz import directory_mutants
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.injuries import injuries, scene
 from tests.fuzz.mutator import mutant
-from tests.sampling import SEED
+from tests.sampling import ONE_IN, SEED
 
 DAMAGE = {"corrupt-bytes", "tail-hides-batches", "unreadable", "zero-tail"}
 LOST = {"corrupt", "missing"}
 UNEXPLAINED = {"no-explanation", "segments-removed", "no-remote-sign"}
 """Evidence of the ledger for offsets that `verify` reports as missing. Others are findings about a file."""
-SOME, MANY = 12, 2_000
+SOME = 12
+MANY = 2_000 if ONE_IN == 1 else 200
+"""`make test`, which draws some of the long tests, looks at a sample of each."""
 Captured = pytest.CaptureFixture[str]
 
 
