@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -22,6 +25,7 @@ from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
 from spark_jobs.lake_commands.query.query_command import printed
 from spark_jobs.policies.policies_file import read_policies
 from tests.jobs.decoded_lake import Decoded
+from tests.sampling import drawn
 from tests.spark.cycle import AS_OF_MS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -451,6 +455,38 @@ def test_a_damaged_file_is_named_as_damage_and_not_as_a_mistake_in_the_sql(harm,
     answer = ask(capsys, lake, sql)
     assert (answer.code, answer.out) == (3, "")
     assert f"loglake verify {lake.path}" in answer.err
+
+
+@pytest.mark.parametrize("table", ["records", "segments"])
+def test_a_flipped_bit_that_arrow_reads_as_other_values_is_named_as_damage(table, tmp_path, capsys):
+    lake = Decoded(tmp_path)
+    lake.append(*ROWS)
+    (file,) = (lake.lake.path / "tables" / table).rglob("*.parquet")
+    content = file.read_bytes()
+    right = pq.ParquetFile(file).read()
+    silent = []
+    for at in second_halves_of_pages(file):
+        harmed = bytearray(content)
+        harmed[at] ^= 1
+        with contextlib.suppress(pa.ArrowException, OSError, ValueError):
+            if pq.ParquetFile(pa.BufferReader(bytes(harmed))).read() != right:
+                silent.append(bytes(harmed))
+    assert len(silent) > 3
+    for harmed in drawn(silent, 5, f"flipped bits of {table}"):
+        file.write_bytes(harmed)
+        answer = ask(capsys, lake, f"select * from {table}")
+        assert (answer.code, answer.out) == (3, "")
+        assert f"loglake verify {lake.lake.path}" in answer.err
+
+
+def second_halves_of_pages(file: Path) -> Iterator[int]:
+    """Positions without headers of pages: a wrong length in one may end a native reader, and the test with it."""
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    for number in range(group.num_columns):
+        column = group.column(number)
+        size = column.total_compressed_size
+        begin = column.dictionary_page_offset or column.data_page_offset
+        yield from range(begin + size - size // 4, begin + size)
 
 
 def test_a_table_whose_log_is_damaged_is_named(tmp_path, capsys):

@@ -12,10 +12,9 @@ from deltalake import DeltaTable, QueryBuilder
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
-from spark_jobs.lake.delta.tables.snapshots import open_table, reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import checked_dataset, open_table, reading, table_uri
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.decoded.topic_asset import view_name
 
@@ -81,7 +80,7 @@ class LakeView:
                 raise ValueError(f"it uses {unread}, which Loglake does not read")
             if features - {"timestampNtz"} or features_beyond_files(table) or _has_decimal_partitions(table):
                 return DeltaRows(table), table.version()
-            return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(self.uri)), table.version()
+            return checked_dataset(table, self.uri), table.version()
 
     def problem(self, error: Exception, path: str | None = None) -> str:
         """Return why the table cannot be a view, and what to do.
