@@ -281,11 +281,12 @@ def plan(lake: str, name: str) -> Rebuild:
             return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
         if name == "withdrawals":
             return Rebuild(name, False, (name,), "its rows cannot be read; who withdrew rows, and why, is lost")
+        if name == "log_actions":
+            why = "its rows cannot be read; maintenance records again what `segments` says, other reasons are lost"
+            return Rebuild(name, False, (name,), why)
         if name in {table.name for table in CLUSTER_TABLES}:
             why = "its rows cannot be read; rows that the cluster's internal topics no longer have are lost"
             return Rebuild(name, False, (name,), why)
-        if name not in (*FROM_SEGMENTS, *FROM_SOURCES, "records_uncommitted"):
-            raise JobError(f"Table {name}: its rows cannot be read, and they cannot be derived. Restore it.")
         copies, why = False, "its rows cannot be read; rows that the archive no longer has are lost"
     if copies and storage.is_remote(lake):
         raise JobError(

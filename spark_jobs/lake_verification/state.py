@@ -42,7 +42,6 @@ STATE_FILE = "tables.json"
 _RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
 _WITHOUT_REBUILD = frozenset({"logs", "segments"})
 _WITHOUT_SEGMENT = frozenset({OffsetState.TRIMMED, OffsetState.REMOTE, OffsetState.MISSING})
-_NOT_DERIVED = frozenset({"log_actions"})
 
 
 def way_out(lake: str, table: str) -> str:
@@ -56,8 +55,6 @@ def way_out_of_log(lake: str, table: str) -> str:
     """Say how to repair a table whose log is damaged: nothing can be committed to it."""
     if table in _WITHOUT_REBUILD:
         return _RESTORE.format(table=table)
-    if table in _NOT_DERIVED:
-        return f"Restore the table {table} from a copy of the lake: nothing else has its rows."
     return f"Run `{rebuild_command(lake, table)} && {run_command(lake)}`."
 
 

@@ -436,6 +436,50 @@ def test_a_lost_table_of_withdrawals_is_made_again_with_the_printed_command(
     ]
 
 
+@pytest.mark.parametrize("lost", ["the table", "its log", "a byte of its rows"])
+def test_a_lost_table_of_what_maintenance_did_is_made_again_with_the_printed_command(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    source, lake, policies = LogDirectory(tmp_path / "source"), tmp_path / "lake", tmp_path / "policies.yaml"
+    orders = source.partition("orders-0")
+    for _ in range(3):
+        orders.append(10)
+        orders.roll()
+    orders.append(10)
+    source.high_watermarks(orders_0=40)
+    policies.write_text('topics: {"*": {cleanup.policy: delete, retention.bytes: 1}}')
+    run = ["run", str(source.path), "--lake", str(lake), "--policies", str(policies), "--maintain", "--apply"]
+    table = lake / "tables" / "log_actions"
+    with without_spark():
+        assert main(run) == 0
+        assert main(run) == 0
+        before = actions_of(table)
+        assert before
+        if lost == "a byte of its rows":
+            [path] = table.glob("**/*.parquet")
+            path.write_bytes(handmade.flip(path.read_bytes(), path.stat().st_size // 3))
+        else:
+            shutil.rmtree(table if lost == "the table" else table / "_delta_log")
+        capsys.readouterr()
+        assert main(["verify", str(lake)]) == 2
+        printed = capsys.readouterr().out
+        assert "Restore" not in printed
+        commands = [each for each in commands_in(printed) if "log_actions" in each or "run" in each]
+        assert len(commands) == 2, printed
+        for each in commands:
+            assert main(shlex.split(each)[1:]) == 0, each
+        assert main(["verify", str(lake)]) == 0
+        assert main(run) == 0
+        assert main(["verify", str(lake)]) == 0
+    assert actions_of(table) == before
+
+
+def actions_of(table: Path) -> list[tuple[object, ...]]:
+    rows = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    return sorted((row["segment_id"], row["action"], row["records_before"], row["records_after"]) for row in rows)
+
+
 def test_a_replacement_says_which_offsets_stay_withdrawn_and_the_command_brings_them_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
