@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from logcore.cli import main
 from spark_jobs import launch
 from spark_jobs.contracts import LatestConfig
 from spark_jobs.errors import JobError
+from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.view.decoded.topic_asset import view_name
 from spark_jobs.lake_commands.query.connection import LakeConnection, QueryRows
 from spark_jobs.lake_commands.query.query_command import printed
@@ -477,6 +479,22 @@ def test_a_flipped_bit_that_arrow_reads_as_other_values_is_named_as_damage(table
         answer = ask(capsys, lake, f"select * from {table}")
         assert (answer.code, answer.out) == (3, "")
         assert f"loglake verify {lake.lake.path}" in answer.err
+
+
+def test_a_lost_table_is_named_as_lost_and_not_as_a_mistake_in_the_sql(tmp_path, capsys, monkeypatch):
+    lake = Decoded(tmp_path)
+    lake.append(*ROWS)
+    tables_file.record_state(str(lake.lake.path), "run-2", AS_OF_MS)  # as the end of a run does
+    shutil.rmtree(lake.lake.path / "tables" / "records")
+    answer = ask(capsys, lake, "select * from records")
+    assert (answer.code, answer.out) == (3, "")
+    assert "it is gone; the last run saw its version" in answer.err
+    assert f"loglake repair {lake.lake.path} --rebuild records --apply" in answer.err
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    listed = ask(capsys, lake)
+    assert listed.code == 3
+    assert "segments" in listed.out
+    assert "There is no view records." in listed.err
 
 
 def second_halves_of_pages(file: Path) -> Iterator[int]:

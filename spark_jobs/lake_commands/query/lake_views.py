@@ -12,6 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
+from spark_jobs.lake.delta.state.tables_file import TableState, read_state
 from spark_jobs.lake.delta.tables.snapshots import checked_dataset, open_table, reading, table_uri
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.segments import archive
@@ -109,13 +110,14 @@ def _has_decimal_partitions(table: DeltaTable) -> bool:
 
 def lake_views(lake: str) -> Iterator[LakeView]:
     """Yield a view for each table that a lake can have, tables of topics last; a table may not exist yet."""
+    seen = read_state(lake).tables
     for name, spec in TABLES.items():
         yield LakeView(
             name,
             name,
             spec.one_row,
             table_uri(lake, name),
-            lambda name=name: open_table(lake, name),  # type: ignore[misc]
+            lambda name=name: _opened(lake, name, seen.get(name)),  # type: ignore[misc]
             lambda path, name=name: reading(lake, name, path),  # type: ignore[misc]
         )
     for topic in _topics(lake):
@@ -135,6 +137,19 @@ def lake_views(lake: str) -> Iterator[LakeView]:
                 table.open,
                 lambda _, table=table: table.reading(),  # type: ignore[misc]
             )
+
+
+def _opened(lake: str, name: str, before: TableState | None) -> DeltaTable | None:
+    """Return the table; None if no run has seen it either.
+
+    Raises:
+        TableUnreadable: The table is damaged, or the last run saw it and it is gone.
+    """
+    table = open_table(lake, name)
+    if table is None and before is not None:
+        with reading(lake, name):
+            raise ValueError(f"it is gone; the last run saw its version {before.version}")
+    return table
 
 
 def _topics(lake: str) -> list[str]:
