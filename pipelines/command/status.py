@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from logcore.logs.rules.advice import export_command
+from logcore.logs.rules.advice import export_command, maintain_command
 from logcore.texts import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
@@ -123,7 +123,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     for problem in of_lag:
         _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to type: `{problem.command}`")
     if maintenance:
-        _print(f"  failed checks of maintenance: {maintenance:,}. The next one decides: `{run} --maintain`")
+        decides = maintain_command(state.lake)
+        _print(f"  failed checks of maintenance: {maintenance:,}. The next one decides: `{decides}`")
     levels = (Severity.ERROR, Severity.WARNING)
     counts = [f"{state.open_findings.get(each, 0):,} {each}" for each in levels]
     failed = ", ".join(sorted(answer.name for answer in outcome.answers if failures_of(answer, None)))

@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from logcore.logs.rules.advice import maintain_command
 from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
 from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
@@ -676,7 +677,7 @@ def _rows(
     text = "published records of offsets [{start}, {end}) are not in the table."
     yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(sorted(missing)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
-    to_do = f"Delete the rows again; if they expired: `{run_command(said.state.lake)} --maintain --apply`."
+    to_do = f"Delete the rows again; if they expired: `{maintain_command(said.state.lake)} --apply`."
     yield from said.findings("rows-differ-from-ledger", "records", text, to_do, found.withdrawn)
     names = "table withdrawals" if "withdrawals" in said.state.tables else "offset ledger"
     text = f"offsets [{{start}}, {{end}}) were deleted on purpose or expired, as the {names} says."

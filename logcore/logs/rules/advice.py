@@ -79,6 +79,11 @@ class HarmedPlace:
     others: tuple[HarmedPlace, ...] = ()
 
 
+def maintain_command(lake: str) -> str:
+    """Return the command that plans the maintenance of a lake. It reads no source: one may be gone."""
+    return f"loglake run --lake {shell_word(lake)} --maintain"
+
+
 def export_command(lake: str) -> str:
     """Return the command that writes the archive of a lake as a log directory, whatever became of its sources."""
     config = {"lake": lake, "run_id": "recover-by-hand", "out": "new", "salvage": True, "apply": True}
