@@ -41,8 +41,8 @@ from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, JobLauncher, StepResults
 from .run import check_definitions
 from .run.chains import CHAINS, SOURCES, Product, Step
-from .run.recording.run_row_writer import RunRowWriter
 from .run.run_request import RunRequest
+from .run.run_row_writer import RunRowWriter
 from .run.step_result import StepResult
 from .run.steps import Run
 

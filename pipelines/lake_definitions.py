@@ -22,11 +22,11 @@ import dagster as dg
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.view.dagster_reports import waiting_keys
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.later_keys import waiting_keys
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, lake_path, read_home, read_registered
 
-from .alerts.sensor import alerts
+from .alerts import alerts
 from .assets import POOL, chain_assets, outside_assets
 from .catalog.asset_results import AssetResult
 from .catalog.names import asset_key, name_in_lake, tags_of

@@ -18,9 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from logcore import __version__
-from logcore.cli.closed_pipe import abandon_output
 from logcore.cli.reading.command_parser import CommandParser
-from logcore.cli.termination import terminated_as_interrupted
+from logcore.cli.termination import abandon_output, terminated_as_interrupted
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
 from logcore.storage.objects.addresses import AddressError

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does.
+"""Commands that are ended early: by SIGTERM as by Ctrl-C, or by a reader of their output who closes the pipe.
 
 Supervisors such as systemd, Kubernetes and Dagster send SIGTERM. Its default action ends the process at once. Then a
 lease on an object store is not released, and the lake is blocked until the lease expires.
@@ -6,7 +6,9 @@ lease on an object store is not released, and the lake is blocked until the leas
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,3 +37,11 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def abandon_output() -> None:
+    """Send everything else that goes to stdout to /dev/null, when its reader has closed the pipe, as `| head` does.
+
+    Python itself flushes stdout once more at exit.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
 """Kafka's messages: the schemas of its generated classes as data, and one reader for all of them.
 
-    schemas/*       the schemas, made from Kafka's jars
-    schema          what a schema is
+    schemas         the schemas as text, made from Kafka's jars
+    message_schema  what a schema is
     reader          a schema in one version as a layout, and bytes to values by it
     straight_readers  what the reader reads, by code that is made for one version of a schema
     known_messages  schemas by family, type and name

@@ -1,13 +1,14 @@
-"""What is before the messages in records of Kafka's own topics.
+"""What is before the messages in records of Kafka's own topics, and in the metadata of classic groups.
 
     key of a coordinator's record      int16 type, message in version 0
     value of a coordinator's record    int16 version, message
     record of metadata                 uvarint frame version (1), uvarint type, uvarint version, message
+    subscription, assignment           int16 version, message: what a consumer puts into the metadata of its group
 
 The key says which message the value is. A value of null deletes the key.
 
 Source: org.apache.kafka.coordinator.common.runtime CoordinatorRecordSerde, org.apache.kafka.server.common.serialization
-AbstractApiMessageSerde.
+AbstractApiMessageSerde, org.apache.kafka.clients.consumer.internals ConsumerProtocol.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from logcore.messages.kafka_json import message_json
-from logcore.messages.known_messages import MessageFamily, message_of_type
+from logcore.messages.known_messages import MessageFamily, message_named, message_of_type
 from logcore.messages.message_schema import MessagePurpose, MessageSchema
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
 from logcore.messages.straight_readers import Fields, JsonReader, json_reader, read_straight
 
 FRAME_VERSION = 1
+CONSUMER_PROTOCOL = "consumer"
+"""The protocol type of groups whose metadata is read. Others, such as `connect`, have other bytes, which stay bytes."""
+SUBSCRIPTION = "ConsumerProtocolSubscription"
+ASSIGNMENT = "ConsumerProtocolAssignment"
+
 _SHORT = struct.Struct(">h")
 
 
@@ -118,3 +124,23 @@ def _message(schema: MessageSchema, version: int, framed: bytes, position: int) 
     if isinstance(message, UnreadMessage):
         return UnreadMessage(message.reason, message.detail, framed)
     return message
+
+
+def read_protocol(name: str, content: bytes) -> ReadMessage | None:
+    """Read a subscription or an assignment.
+
+    A version above the known ones is read as the highest known one, because later versions only add fields.
+
+    Args:
+        name: `SUBSCRIPTION` or `ASSIGNMENT`.
+        content: The bytes in the group's metadata.
+
+    Returns:
+        None if the bytes are another protocol's, or damaged.
+    """
+    if len(content) < _SHORT.size:
+        return None
+    (version,) = _SHORT.unpack_from(content)
+    schema = message_named(MessageFamily.SHARED_PARTS, name)
+    message = read_message(schema, min(version, schema.versions.highest), content[_SHORT.size :])
+    return message if isinstance(message, ReadMessage) else None

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from logcore.messages import schemas
 from logcore.messages.message_schema import (
     EVER,
     NO_VERSIONS,
@@ -42,15 +43,6 @@ from logcore.messages.message_schema import (
     StructType,
     Unset,
     Versions,
-)
-from logcore.messages.schemas import (
-    cluster_metadata,
-    consumer_offsets,
-    quorum_files,
-    share_group_state,
-    shared_parts,
-    storage_files,
-    transaction_state,
 )
 
 _SCALARS = {kind.value: kind for kind in ScalarType}
@@ -165,7 +157,7 @@ def _default(kind: FieldType, words: Iterator[str]) -> Default:
 
 
 class MessageFamily(StrEnum):
-    """A set of messages whose type numbers differ. The values are the names of the modules with their schemas."""
+    """A set of messages whose type numbers differ. :mod:`logcore.messages.schemas` has a text for each."""
 
     CONSUMER_OFFSETS = "consumer_offsets"
     TRANSACTION_STATE = "transaction_state"
@@ -177,13 +169,13 @@ class MessageFamily(StrEnum):
 
 
 _TEXTS = {
-    MessageFamily.CONSUMER_OFFSETS: consumer_offsets.SCHEMAS,
-    MessageFamily.TRANSACTION_STATE: transaction_state.SCHEMAS,
-    MessageFamily.SHARE_GROUP_STATE: share_group_state.SCHEMAS,
-    MessageFamily.CLUSTER_METADATA: cluster_metadata.SCHEMAS,
-    MessageFamily.STORAGE_FILES: storage_files.SCHEMAS,
-    MessageFamily.QUORUM_FILES: quorum_files.SCHEMAS,
-    MessageFamily.SHARED_PARTS: shared_parts.SCHEMAS,
+    MessageFamily.CONSUMER_OFFSETS: schemas.CONSUMER_OFFSETS,
+    MessageFamily.TRANSACTION_STATE: schemas.TRANSACTION_STATE,
+    MessageFamily.SHARE_GROUP_STATE: schemas.SHARE_GROUP_STATE,
+    MessageFamily.CLUSTER_METADATA: schemas.CLUSTER_METADATA,
+    MessageFamily.STORAGE_FILES: schemas.STORAGE_FILES,
+    MessageFamily.QUORUM_FILES: schemas.QUORUM_FILES,
+    MessageFamily.SHARED_PARTS: schemas.SHARED_PARTS,
 }
 
 

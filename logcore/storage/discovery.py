@@ -26,7 +26,7 @@ from logcore.logs.model.sources import Discovery, SegmentFile, SourceLog
 from logcore.records.packed_files import HEAD_SIZE
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
-from logcore.storage.broker.broker_state import MAX_SMALL_FILE, StateReader
+from logcore.storage.broker_state import MAX_SMALL_FILE, StateReader
 from logcore.storage.files import CopiedRange, copy_range, map_file, new_text, open_readonly
 from logcore.storage.headers import HeaderReader
 from logcore.storage.missing_logs import ListedDirectory, meant_logs

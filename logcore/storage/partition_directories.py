@@ -20,8 +20,7 @@ from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import DirectoryKind, parse_partition_directory
-from logcore.storage.broker.broker_lock import refuse_if_in_use
-from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.broker_state import StateReader, refuse_if_in_use
 from logcore.storage.files import open_readonly, refuse_change
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown

@@ -24,7 +24,7 @@ from logcore.records.varint import Buffer
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints
-from logcore.storage.broker.broker_lock import refuse_if_in_use
+from logcore.storage.broker_state import refuse_if_in_use
 from logcore.storage.files import copy_range, read_file, written_in
 from logcore.storage.source_errors import shown
 

@@ -3,7 +3,6 @@
     internal_topics   the topics, and the messages in a record of one
     decoded_records   a record as the JSON that Kafka's decoders print
     secrets           which fields are redacted
-    group_protocol    what consumers put into the metadata of classic groups
     group_states      groups, their members and offsets, from records of `__consumer_offsets`
     cluster_states    topics, partitions, configurations and brokers, from records of `__cluster_metadata`
 

@@ -20,10 +20,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from logcore.messages.framing import FramedMessage
+from logcore.messages.framing import ASSIGNMENT, CONSUMER_PROTOCOL, SUBSCRIPTION, FramedMessage, read_protocol
 from logcore.messages.kafka_json import message_json
 from logcore.messages.reader import ReadMessage, UnreadMessage
-from logcore.topics.group_protocol import ASSIGNMENT, CONSUMER_PROTOCOL, SUBSCRIPTION, read_protocol
 from logcore.topics.internal_topics import InternalTopic, record_messages
 from logcore.topics.secrets import may_show_bytes, redacted_fields
 

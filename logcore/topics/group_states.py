@@ -37,9 +37,9 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from logcore.messages.framing import ASSIGNMENT, CONSUMER_PROTOCOL, read_protocol
 from logcore.messages.kafka_json import uuid_text
 from logcore.messages.reader import ReadMessage, UnreadMessage
-from logcore.topics.group_protocol import ASSIGNMENT, CONSUMER_PROTOCOL, read_protocol
 from logcore.topics.internal_topics import InternalTopic, record_messages
 
 _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from spark_jobs.lake.view.recorded_answers import record_answers
+from spark_jobs.lake.view.dagster_reports import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
 
 from ..events import as_metadata, asset_observation

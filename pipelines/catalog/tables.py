@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 import dagster as dg
 
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.view.cluster.followed_topics import cluster_tables
+from spark_jobs.lake.view.cluster_tables import cluster_tables
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import COORDINATES, TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic

@@ -21,8 +21,8 @@ from pathlib import Path
 import dagster as dg
 
 from spark_jobs.errors import JobError
+from spark_jobs.lake.view.dagster_reports import keep_later
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.later_keys import keep_later
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 from ..catalog.asset_results import AssetResult

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from logcore.cli.closed_pipe import abandon_output
+from logcore.cli.termination import abandon_output
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
@@ -38,10 +38,10 @@ from spark_jobs import launch
 from spark_jobs.contracts import Intake, JobConfig
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
+from spark_jobs.lake.view.dagster_reports import recorded_answers
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_warnings, unread_source
-from spark_jobs.lake.view.recorded_answers import recorded_answers
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.outlines import Outline

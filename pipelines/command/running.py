@@ -30,8 +30,8 @@ from ..errors.step_errors import sentence_of
 from ..run.chains import CHAINS, INTAKE_JOB
 from ..run.direct import FinishedRun, outcome_of, run_steps
 from ..run.outcome import RunFailure, RunOutcome
-from ..run.recording.run_row_writer import RunRowWriter, system_clock_ms
 from ..run.run_request import RunRequest
+from ..run.run_row_writer import RunRowWriter, system_clock_ms
 from ..run.source_listing import listing_digest
 from ..run.steps import Announce, Launcher, Run
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.contracts import ClusterConfig, DecodeConfig, FollowConfig, JobReport, LatestConfig, LogChange
-from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF, has_internal_topics
+from spark_jobs.lake.view.cluster_tables import TABLES_OF, has_internal_topics
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
@@ -26,7 +26,7 @@ from spark_jobs.outlines import ClusterOutline, FollowingOutline, Topic_co
 
 from ..metadata import reporting
 from ..metadata.values import Metadata
-from . import check_definitions, maintenance_steps, steps
+from . import check_definitions, maintenance_steps, steps, topic_checks
 from .check_definitions import (
     CLUSTER_FOLLOWS_SOURCES,
     NO_COMMIT_BEYOND_LOG_END,
@@ -37,7 +37,6 @@ from .check_definitions import (
 )
 from .step_result import StepResult
 from .steps import Run, Work
-from .topics import topic_checks
 
 Asset = TypeVar("Asset", bound=TopicAsset)
 

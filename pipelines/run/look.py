@@ -23,14 +23,13 @@ from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies
 
-from . import checks
+from . import checks, topic_checks
 from .chains import INTAKE
 from .check_definitions import CheckAnswer
 from .direct import FinishedSteps, outcome_of
 from .outcome import RunOutcome
 from .run_request import RunRequest
 from .steps import Run, WorkFound, restricted
-from .topics import topic_checks
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from logcore.segments.filenames import (
     segment_base_offset,
 )
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
-from logcore.storage.broker.broker_state import MAX_SMALL_FILE
+from logcore.storage.broker_state import MAX_SMALL_FILE
 from logcore.storage.objects.addresses import AddressError, absolute, directory_of, is_object, split, url_of
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.objects.listing import whole_listing

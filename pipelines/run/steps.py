@@ -41,8 +41,8 @@ from ..metadata.values import JsonValue, Observation, PathValue
 from . import checks
 from .check_definitions import RECORDS
 from .outcome import REFUSED
-from .recording.run_row_writer import RunRowWriter
 from .run_request import RunRequest
+from .run_row_writer import RunRowWriter
 from .step_result import StepResult
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"

@@ -48,7 +48,7 @@ from spark_jobs.lake.view.registered_lakes import (
     unused_home,
 )
 
-from ..alerts.sensor import UI_ADDRESS
+from ..alerts import UI_ADDRESS
 from ..catalog.names import LOCATION
 from ..command.history import lacks_databases, prepare_history
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from logcore.columns.checking.fact_runs import FACT_COLUMNS
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.table_schemas import BATCHES
+from spark_jobs.lake.table_specs import BATCHES
 
 SMALL_ROWS = 512
 """A segment with more rows has a file of its own."""

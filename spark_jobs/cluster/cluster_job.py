@@ -33,7 +33,7 @@ from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.read_options import Notes
 from logcore.segments.filenames import META_PROPERTIES_FILE
 from logcore.segments.side_files.checkpoints import parse_meta_properties
-from logcore.storage.broker.broker_state import MAX_PROPERTIES
+from logcore.storage.broker_state import MAX_PROPERTIES
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import directory_of
 from logcore.storage.source_reads import read_file

@@ -38,7 +38,7 @@ from spark_jobs.lake.segments import archive, log_directory, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
 from spark_jobs.lake.segments.removals import Removal, Unfinished
-from spark_jobs.lake.table_schemas import VALIDATIONS
+from spark_jobs.lake.table_specs import VALIDATIONS
 from spark_jobs.outlines import CompactionOutline, DirtyLog, NotCleaned
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy

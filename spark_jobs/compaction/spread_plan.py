@@ -1,7 +1,7 @@
 """Plans the round of a log that many tasks clean: its groups, the pieces that tasks read, and transactions.
 
 The plan is made of facts about batches, without the bytes of the log. The task of each segment verifies every
-batch. The task that plans gets one row per batch.
+batch. The task that plans gets one row per batch. Errors of a step become the result of the whole, as for every task.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from heapq import merge
 from itertools import starmap
 from operator import attrgetter
-from typing import cast
+from typing import ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +22,10 @@ import pyarrow.compute as pc
 from logcore.columns.checking.table_batches import TableBatch
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
-from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.compaction_plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal
 from logcore.records.control import ControlType
@@ -34,17 +36,47 @@ from spark_jobs.compaction.log_cleaning import (
     CleaningTask,
     DamagedPlace,
     SourceFiles,
+    Unproven,
     aborted_of,
     damage_of,
     directory_of,
+    failure,
     planned,
 )
 from spark_jobs.compaction.newest_by_key import Aborted
-from spark_jobs.compaction.spread_faults import faults, stopping
 from spark_jobs.engine.shuffle import Block, Blocks, ShuffleEnded
 from spark_jobs.lake.segments.log_directory import segment_bytes, zeros
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 from spark_jobs.reads import Reads
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def faults(work: Callable[Given, Result]) -> Callable[Given, Result | CleaningResult]:
+    """Wrap a step so that its errors become results, as for every task."""
+
+    @wraps(work)
+    def step(*args: Given.args, **kwargs: Given.kwargs) -> Result | CleaningResult:
+        try:
+            return work(*args, **kwargs)
+        except (Uncleanable, Unproven, LogError, OSError) as error:
+            return failure(error)
+
+    return step
+
+
+def stopping(work: Callable[Given, Iterator[Block]]) -> Callable[Given, Iterator[Block]]:
+    """Wrap a step of a shuffle so that its errors become the result of the whole."""
+
+    @wraps(work)
+    def step(*args: Given.args, **kwargs: Given.kwargs) -> Iterator[Block]:
+        try:
+            yield from work(*args, **kwargs)
+        except (Uncleanable, Unproven, LogError, OSError) as error:
+            raise ShuffleEnded(failure(error)) from error
+
+    return step
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ from spark_jobs.compaction.log_cleaning import (
     rows_of,
     sound_counts,
 )
-from spark_jobs.compaction.spread_faults import faults, stopping
-from spark_jobs.compaction.spread_plan import GroupTask, SourcePiece
+from spark_jobs.compaction.spread_plan import GroupTask, SourcePiece, faults, stopping
 from spark_jobs.engine.shuffle import Block, Blocks
 from spark_jobs.lake.segments import cleaned_files
 from spark_jobs.lake.segments.archive import Segment

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.engine.java import java_home
-from spark_jobs.engine.local_home import local_home, make_folder
 from spark_jobs.errors import JobError
+from spark_jobs.lake.setup.home import local_home, make_folder
 
 # The pyspark wheel already has all other dependencies of these jars, mostly newer. So exclude every group but io.delta,
 # and of that group every artifact but delta-s(park|torage). The resolver has no option "without dependencies".

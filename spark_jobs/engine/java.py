@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.engine.local_home import local_home, make_folder, writing_home
 from spark_jobs.errors import JobError
+from spark_jobs.lake.setup.home import local_home, make_folder, writing_home
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"

@@ -6,7 +6,7 @@ Environment variables, all optional:
 ``LOGLAKE_SPARK_MASTER`` ``spark.master``; default ``local[*]``
 ``LOGLAKE_SPARK_CONF``   more settings: a JSON object, or the path of a file like ``spark-defaults.conf``
 ``LOGLAKE_JARS_DIR``     and others: the source of the Delta jars, see :mod:`spark_jobs.engine.jars`
-``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.engine.local_home`
+``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.lake.setup.home`
 ``AWS_*``                access to a lake on an object store, see :mod:`spark_jobs.lake.store.object_store`
 ======================= ===============================================================================================
 
@@ -33,8 +33,8 @@ from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from spark_jobs.engine import class_archive
 from spark_jobs.engine.jars import delta_jars
 from spark_jobs.engine.java import java_home
-from spark_jobs.engine.local_home import local_home
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.setup.home import local_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

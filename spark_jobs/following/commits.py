@@ -10,8 +10,7 @@ from spark_jobs.contracts import FollowConfig, JobReport, LogChange, Scalar
 from spark_jobs.errors import ConcurrentChange, JobError
 from spark_jobs.following.topic_plan import FollowingPlan, Planned, with_way
 from spark_jobs.lake.decoded.followed_topics import POLICY, SEEN
-from spark_jobs.lake.decoded.remembered_tables import remember
-from spark_jobs.lake.decoded.topic_tables import topic_table
+from spark_jobs.lake.decoded.topic_tables import remember_tables, topic_table
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.outlines import FollowingOutline, TopicOutline
@@ -64,7 +63,7 @@ def commit_topics(
                 described = replace(described, waits=str(error))
             described = replace(described, waits=with_way(config, topic.topic, described.waits))
         topics.append(described)
-    remember(config.lake, there)
+    remember_tables(config.lake, there)
     waiting = sum(topic.waits is not None for topic in topics)
     return JobReport.of(
         config,

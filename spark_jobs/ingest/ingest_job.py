@@ -43,7 +43,7 @@ from logcore.logs.rules import RULES, Persistence
 from logcore.reading.chosen_logs import nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.segments.filenames import DirectoryKind, TopicPartition
-from logcore.storage.broker.broker_state import is_moved_by_its_broker
+from logcore.storage.broker_state import is_moved_by_its_broker
 from logcore.storage.discovery import Discovery, HeaderReader, SourceLog, discover, source_path
 from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads

@@ -27,12 +27,11 @@ from logcore.remote.stored_part import file_version
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, last_good_end, scan
 from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
 from logcore.storage.objects.addresses import is_object
-from logcore.storage.objects.object_copy import copy_object
-from logcore.storage.objects.object_reads import ObjectVersion
+from logcore.storage.objects.object_copy import copy_object, copy_parts
+from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion
 from logcore.storage.objects.remembered_reads import RememberedRead, RememberedReads
-from logcore.storage.opened_source import open_source
-from logcore.storage.remote_tier.chunked_segment import is_chunked_segment
-from logcore.storage.remote_tier.segment_copies import copy_chunked
+from logcore.storage.opened_source import open_source, open_stored
+from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.engine.executor import synced_late
@@ -212,7 +211,7 @@ def _copy(task: CopyTask, *, reads_around: bool) -> _Described:
             _version_of(task)
         if is_chunked_segment(task.source):
             end = task.size if task.end is None else task.end
-            sha256 = copy_chunked(task.file, task.start, end, copy.path)
+            sha256 = _copied_from_chunks(task.file, task.start, end, copy.path)
         elif task.etag is not None:
             end = task.size if task.end is None else task.end
             sha256 = copy_object(task.source, task.start, end, copy.path, ObjectVersion.of(task.file))
@@ -484,3 +483,36 @@ def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:
 
 def _failed(why: Finding) -> CopyResult:
     return CopyResult(findings=(why,), failed=True)
+
+
+def _copied_from_chunks(file: SegmentFile, start: int, end: int, destination: str) -> str:
+    """Copy bytes start..end of a segment that is stored in chunks into a new file, which is not synced to disk.
+
+    On an error the file is removed.
+
+    Args:
+        file: The segment as it was listed; an object must still be that one.
+        start: First byte.
+        end: Exclusive end.
+        destination: Path of the new file, which must not exist.
+
+    Returns:
+        The SHA-256 of the bytes, in hex.
+
+    Raises:
+        SourceUnreadable: The chunks cannot be read, decrypted or decompressed.
+        SourceChanged: The object is another one than was listed, or the segment ends before `end`.
+        OSError: The destination cannot be written.
+    """
+    with closing(ChunkedSegment(file.path, open_stored, file.etag, file.modified_ms, file.chunk_map)) as segment:
+        if segment.size < end:
+            message = f"bytes {start} to {end} of {segment.size} cannot be copied"
+            raise SourceChanged(message, file=shown(file.path), position=start)
+        # A chunk is decoded once if no part ends inside of it.
+        chunk_size = segment.manifest.chunks.chunk_size
+        part_bytes = max(1, PART_BYTES // chunk_size) * chunk_size
+        digest = copy_parts(
+            lambda low, high: memoryview(segment.read(high - low, low)), start, end, destination, part_bytes
+        )
+        segment.refuse_change(sealed=True)
+    return digest

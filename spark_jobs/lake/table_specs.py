@@ -441,3 +441,16 @@ _OF_CLUSTER = tuple(
 
 TABLES: Mapping[str, TableSpec] = {spec.name: spec for spec in (*_SPECS, *_OF_CLUSTER)}
 """Every table by its name, those first that a reader asks for first."""
+
+LOGS = TABLES["logs"].schema
+SEGMENTS = TABLES["segments"].schema
+VALIDATIONS = TABLES["validations"].schema
+BATCHES = TABLES["batches"].schema
+FINDINGS = TABLES["findings"].schema
+QUARANTINE = TABLES["quarantine"].schema
+TRANSACTIONS = TABLES["transactions"].schema
+OFFSET_LEDGER = TABLES["offset_ledger"].schema
+WITHDRAWALS = TABLES["withdrawals"].schema
+LOG_ACTIONS = TABLES["log_actions"].schema
+RUNS = TABLES["runs"].schema
+"""The columns, as Arrow schemas, of the tables that jobs write."""

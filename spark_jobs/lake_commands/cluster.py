@@ -27,7 +27,7 @@ from logcore.texts import shown
 from spark_jobs.lake_commands.outcome import guarded, lake_at, run_job
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.view.cluster.placement import Placement
+    from spark_jobs.lake.view.placement import Placement
 
 
 class ClusterCommand:
@@ -94,7 +94,7 @@ def _cluster(options: argparse.Namespace) -> int:
         sys.stdout.write("nothing new\n")
     is_fine = described.logs and not described.waits and not described.findings
     if options.placement:
-        from spark_jobs.lake.view.cluster.placement import NOT_PREFERRED, read_placement
+        from spark_jobs.lake.view.placement import NOT_PREFERRED, read_placement
 
         placement = read_placement(lake, described.directories)
         sys.stdout.write(placement_text(placement))

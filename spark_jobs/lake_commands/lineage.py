@@ -61,7 +61,7 @@ from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
     from spark_jobs.lake.delta.tables.delta_log import Commit
-    from spark_jobs.lake.lineage.lineage import OffsetLineage
+    from spark_jobs.lake.lineage import OffsetLineage
     from spark_jobs.lake.segments.archive import Segment
 
 
@@ -265,7 +265,7 @@ def place(text: str) -> Place:
 
 
 def _offsets(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage.lineage import offset_lineage, parse_table
+    from spark_jobs.lake.lineage import offset_lineage, parse_table
 
     lake, name = parse_table(options.table)
     code = ExitCode.CLEAN
@@ -278,7 +278,7 @@ def _offsets(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage.lineage import parse_table
+    from spark_jobs.lake.lineage import parse_table
 
     lake, name = parse_table(options.table)
     found = version_lineage(lake, name, options.version)

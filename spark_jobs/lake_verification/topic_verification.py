@@ -20,8 +20,14 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.errors import StorageError, TableUnreadable
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.followed_topics import POLICY, keeps_tombstones
-from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
+from spark_jobs.lake.decoded.topic_tables import (
+    DECODED,
+    LATEST,
+    REMEMBERED_FILE,
+    UNDECODED,
+    remembered_tables,
+    topic_table,
+)
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.delta.table import Table
@@ -153,7 +159,7 @@ def _said(place: Table, rule: str, message: str, file: str | None = None) -> Pla
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     """Yield the tables of topics, their files, and which rows they have."""
     by_topic: dict[str, list[LogRow]] = {}
-    known = remembered(lake)
+    known = remembered_tables(lake)
     for log in logs:
         by_topic.setdefault(log.topic, []).append(log)
     for topic, of_topic in sorted(by_topic.items()):
@@ -184,7 +190,7 @@ def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], kno
     for kind in (kind for kind, opened in opened_now.items() if opened is None):
         place = topic_table(lake, kind, topic)
         if place.folder in known:
-            accept = f"If it was removed on purpose, delete {storage.join(lake, FILE)}: it is only a memory."
+            accept = f"If it was removed on purpose, delete {storage.join(lake, REMEMBERED_FILE)}: it is only a memory."
             absent = _said(place, "table-missing", f"it was there and is gone. {accept}")
         elif storage.has_files(place.uri) or any(
             opened is not None and {kind, other} == _PAIR for other, opened in opened_now.items()

@@ -43,8 +43,7 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.log_directory import side_file
-from spark_jobs.lake.segments.segment_files import segment_files
+from spark_jobs.lake.segments.log_directory import segment_files, side_file
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import IndexesOutline, Skipped, UnindexedLog, UnindexedSegment
 from spark_jobs.placed_finding import PlacedFinding

@@ -61,9 +61,9 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.segments.segment_files import segment_files
+from spark_jobs.lake.segments.log_directory import segment_files
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.lake.table_specs import LOG_ACTIONS
 from spark_jobs.outlines import RecoverOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies

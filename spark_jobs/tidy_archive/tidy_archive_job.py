@@ -45,7 +45,7 @@ from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import mapped_file, storage
-from spark_jobs.lake.table_schemas import VALIDATIONS
+from spark_jobs.lake.table_specs import VALIDATIONS
 from spark_jobs.outlines import JoinedSlices, KeptFiles, LakeFile, LakeFiles, Mergeable, TidyOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies

@@ -53,8 +53,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
-from spark_jobs.lake.table_schemas import TRANSACTIONS, VALIDATIONS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import TABLES, TRANSACTIONS, VALIDATIONS
 from spark_jobs.outlines import UnvalidatedLog, ValidateOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace

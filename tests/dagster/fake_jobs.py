@@ -29,8 +29,7 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_schemas import VALIDATIONS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import TABLES, VALIDATIONS
 from spark_jobs.lake.view.expectation_results import mark_checked
 from spark_jobs.outlines import (
     CompactionOutline,

@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from pipelines.alerts import sensor as module
-from pipelines.alerts.sensor import KEPT_MS, NotDelivered, alerts, post, post_alerts
+from pipelines import alerts as module
+from pipelines.alerts import KEPT_MS, NotDelivered, alerts, post, post_alerts
 from pipelines.catalog.names import LAKE_TAG
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember

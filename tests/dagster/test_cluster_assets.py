@@ -17,7 +17,7 @@ from pipelines.run.run_request import RunRequest
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.delta.tables.snapshots import read_rows
-from spark_jobs.lake.view.cluster.followed_topics import TABLES_OF
+from spark_jobs.lake.view.cluster_tables import TABLES_OF
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, read_registered
 from tests.conformance.conftest import Corpus, corpus  # noqa: F401 - a fixture
 from tests.conformance.snapshots import snapshot

@@ -22,7 +22,7 @@ from pipelines.run.check_definitions import OF_MAINTENANCE
 from pipelines.run.run_request import RunRequest
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import remember
-from spark_jobs.lake.view.recorded_answers import recorded_answers
+from spark_jobs.lake.view.dagster_reports import recorded_answers
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.outlines import (
     CompactionOutline,

@@ -242,7 +242,7 @@ def test_a_row_that_cannot_be_written_fails_the_run_by_its_own_sentence_and_lose
     def append(*_: Any) -> None:
         raise StorageError("The disk of the table runs is full.")
 
-    monkeypatch.setattr("pipelines.run.recording.run_row_writer.append_run", append)
+    monkeypatch.setattr("pipelines.run.run_row_writer.append_run", append)
     outcome = runner(instance, tmp_path).run(INTAKE_JOB, lake, RunRequest((str(source),)), NO_POLICIES)
 
     assert outcome.failure is not None

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.alerts.sensor import post_alerts
+from pipelines.alerts import post_alerts
 from spark_jobs.lake.view.registered_lakes import read_home
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory

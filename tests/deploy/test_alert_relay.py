@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.alerts.sensor import NotDelivered, post, post_alerts
+from pipelines.alerts import NotDelivered, post, post_alerts
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.registry import remember

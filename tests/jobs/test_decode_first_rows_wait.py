@@ -22,7 +22,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig
 from spark_jobs.decode import decode_job
 from spark_jobs.following import commits as topic_commits
-from spark_jobs.lake.decoded.remembered_tables import FILE
+from spark_jobs.lake.decoded.topic_tables import REMEMBERED_FILE
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
@@ -153,7 +153,7 @@ class Scene:
         return {f"{path.parent.parent.name}/{path.parent.name}" for path in found if any(path.glob("*.json"))}
 
     def remembered(self) -> set[str]:
-        path = self.lake.path / FILE
+        path = self.lake.path / REMEMBERED_FILE
         return set(json.loads(path.read_text())["tables"]) if path.exists() else set()
 
 
@@ -177,7 +177,7 @@ def check(folder: Path, seed: int, topics: int, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as dying:
         dying.setattr(Table, "commit", commit)
         if killed_at % 3 == 0:
-            dying.setattr(topic_commits, "remember", dies)
+            dying.setattr(topic_commits, "remember_tables", dies)
         try:
             scene.decode()
         except KeyboardInterrupt:

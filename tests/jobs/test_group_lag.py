@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.view.cluster.group_lag import group_lags
+from spark_jobs.lake.view.cluster_tables import group_lags
 from tests.jobs.test_cluster import Cluster, commit
 
 

@@ -15,7 +15,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobReport, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.table_schemas import OFFSET_LEDGER
+from spark_jobs.lake.table_specs import OFFSET_LEDGER
 from spark_jobs.launch import run
 from spark_jobs.replace import replace_job as replace
 from tests import handmade

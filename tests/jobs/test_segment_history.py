@@ -21,8 +21,7 @@ from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.table_schemas import SEGMENTS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import SEGMENTS, TABLES
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.optimize import file_runs
 from spark_jobs.outlines import OptimizeOutline

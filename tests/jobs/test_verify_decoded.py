@@ -11,8 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli import main
-from spark_jobs.lake.decoded.remembered_tables import FILE, remembered
-from spark_jobs.lake.decoded.topic_tables import topic_table
+from spark_jobs.lake.decoded.topic_tables import REMEMBERED_FILE, remembered_tables, topic_table
 from spark_jobs.lake.delta.table import Table
 from tests import handmade
 from tests.broker_directory import LogDirectory
@@ -106,7 +105,7 @@ def test_a_table_that_is_gone_is_named_and_decoding_again_repairs_it(
 ) -> None:
     tables = Path(lake.path) / "tables"
     if not is_remembered:  # as a lake of an earlier version: it may be a decode that did not end
-        (Path(lake.path) / FILE).unlink()
+        (Path(lake.path) / REMEMBERED_FILE).unlink()
     for each in gone:
         shutil.rmtree(tables / each)
     assert main.main(["verify", lake.path]) == (2 if is_remembered else 0)
@@ -117,7 +116,7 @@ def test_a_table_that_is_gone_is_named_and_decoding_again_repairs_it(
         rule = "error table-missing" if is_remembered else "info table-not-complete"
         assert line.startswith(f"{rule}: Table {each.partition('/')[0]}/orders: ")
         assert f"Run `loglake decode {lake.path} --replace orders` to write it again." in line
-        assert (f"delete {Path(lake.path) / FILE}" in line) == is_remembered
+        assert (f"delete {Path(lake.path) / REMEMBERED_FILE}" in line) == is_remembered
     lake.decode(replace=("orders",))
     assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
     assert len(lake.rows()) == 3
@@ -154,10 +153,10 @@ def test_a_first_decode_that_was_killed_at_a_commit_is_no_damage(
 
 
 def test_a_lake_of_an_earlier_version_is_remembered_by_its_next_decode(lake: Decoded) -> None:
-    (Path(lake.path) / FILE).unlink()
+    (Path(lake.path) / REMEMBERED_FILE).unlink()
     lake.append((b"e", b"three"))
     lake.decode()
-    assert remembered(lake.path) == {"decoded/orders", "undecoded/orders"}
+    assert remembered_tables(lake.path) == {"decoded/orders", "undecoded/orders"}
 
 
 @pytest.mark.parametrize("topic", ["_delta_log", "..."])

@@ -59,7 +59,7 @@ FAULTS = (
     ),
     Fault(
         "a field that is only tagged is read from old versions too",
-        "logcore/messages/schemas/transaction_state.py",
+        "logcore/messages/schemas.py",
         "  previousProducerId int64 1+ tag 0 1+",
         "  previousProducerId int64 0+ tag 0 1+",
         (BY_HAND, "-k", "tagged_versions_alone"),
@@ -208,7 +208,7 @@ FAULTS = (
     ),
     Fault(
         "a directory that is not assigned yet is called lost",
-        "spark_jobs/lake/view/cluster/placement.py",
+        "spark_jobs/lake/view/placement.py",
         '    "AAAAAAAAAAAAAAAAAAAAAQ": "not assigned yet",\n    "AAAAAAAAAAAAAAAAAAAAAg": "lost",\n',
         '    "AAAAAAAAAAAAAAAAAAAAAg": "not assigned yet",\n    "AAAAAAAAAAAAAAAAAAAAAQ": "lost",\n',
         (PLACEMENT, "-k", "reserved"),
@@ -314,7 +314,7 @@ FAULTS = (
     ),
     Fault(
         "replicas that a reassignment adds count as missing",
-        "spark_jobs/lake/view/cluster/placement.py",
+        "spark_jobs/lake/view/placement.py",
         "    if len(set(isr)) < len(set(replicas) - set(adding)):\n",
         "    if len(set(isr)) < len(set(replicas)):\n",
         (PLACEMENT, "-k", "worst_problem"),

@@ -342,7 +342,7 @@ FAULTS = (
     ),
     Fault(
         "an alert is posted at every tick",
-        "pipelines/alerts/sensor.py",
+        "pipelines/alerts.py",
         "if failed or digest != posted.problems:",
         "if failed or digest:",
         ("tests/dagster/test_alerts.py", "-k", "within_one_tick_and_once"),
@@ -363,7 +363,7 @@ FAULTS = (
     ),
     Fault(
         "a run of one lake that failed is an alert of every lake",
-        "pipelines/alerts/sensor.py",
+        "pipelines/alerts.py",
         "                tags=tags_of(lake),\n",
         "",
         ("tests/dagster/test_alerts.py", "-k", "failed_runs_of_the_instance"),

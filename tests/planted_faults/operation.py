@@ -10,7 +10,7 @@ CANCELLED = "tests/object_store/test_cancelled.py"
 METRICS = "tests/unit/spark_jobs/lake_commands/test_metrics.py"
 REPAIRS = "tests/jobs/test_repair_advice.py"
 RUNS = "tests/dagster/test_runs_of_a_lake.py"
-RECORDER = "pipelines/run/recording/run_row_writer.py"
+RECORDER = "pipelines/run/run_row_writer.py"
 
 FAULTS = (
     Fault(
@@ -253,7 +253,7 @@ FAULTS = (
     ),
     Fault(
         "a warning about the webhook has its address",
-        "pipelines/alerts/sensor.py",
+        "pipelines/alerts.py",
         'raise NotDelivered(f"{host} did not answer',
         'raise NotDelivered(f"{address} did not answer',
         ("tests/dagster/test_secrets.py", "-k", "output"),

@@ -30,7 +30,7 @@ FAULTS = (
     ),
     Fault(
         "topic partitions that wait for their report are lost with the next run",
-        "spark_jobs/lake/view/later_keys.py",
+        "spark_jobs/lake/view/dagster_reports.py",
         "dict.fromkeys([*still, *new])",
         "dict.fromkeys(new)",
         ("tests/dagster/test_command_line_reports.py", "-k", "next_run"),

@@ -36,7 +36,7 @@ from logcore.reading.remote_metadata import segment_states
 from logcore.remote.lineage import offsets_in_lineage
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
 from logcore.segments.filenames import LEADER_EPOCH_FILE, LOG_SUFFIX, MAX_OFFSET, REMOTE_METADATA_TOPIC, can_be_tiered
-from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.broker_state import StateReader
 from logcore.storage.partition_directories import directories_beside
 from logcore.storage.source_errors import shown
 

@@ -40,7 +40,7 @@ from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
 from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, TopicPartition, parse_partition_directory
-from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.broker_state import StateReader
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 from logcore.storage.source_errors import shown

@@ -39,7 +39,7 @@ from logcore.reading.compared_copies import ComparedCopies, fill_command, not_de
 from logcore.reading.read_options import ReadOptions
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
-from logcore.storage.broker.broker_state import StateReader
+from logcore.storage.broker_state import StateReader
 from logcore.storage.discovery import discover, shown
 from logcore.storage.files import joined
 from logcore.storage.partition_directories import partition_directory, refuse_changes

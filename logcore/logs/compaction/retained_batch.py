@@ -43,9 +43,8 @@ from logcore.logs.compaction.cleaned_transactions import CleanedTransactions
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.records.batch import MAGIC_V2, BatchHeader, TimestampType
-from logcore.records.builder import build_batch
+from logcore.records.builder import build_batch, build_message_set
 from logcore.records.control import ControlType
-from logcore.records.legacy_builder import build_message_set
 from logcore.records.record import Record
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.texts import java_text

@@ -9,7 +9,7 @@ A stated high watermark can lie outside of its log: a broker writes its checkpoi
 can be damaged or cut.
 
 Source: Kafka UnifiedLog.updateHighWatermark, maybeIncrementFirstUnstableOffset, lastStableOffset; KIP-98.
-Belongs here: the offsets. Does not: where the stated number is read (`logcore.storage.broker.broker_state`), and which
+Belongs here: the offsets. Does not: where the stated number is read (`logcore.storage.broker_state`), and which
 transactions are open (`logcore.logs.model.transactions`).
 """
 

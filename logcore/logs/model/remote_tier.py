@@ -6,7 +6,7 @@ is stale. The leader epochs show which. They are cut where the log begins: at th
 gone by the broker's own work, below it if the rest is remote, or if somebody else removed it.
 
 The last two look the same in both files. So the offsets are `remote` only if a remote tier left a sign
-(`logcore.storage.broker.broker_state`), and else `missing`. A broker with tiered storage makes `remote-log-index-cache`
+(`logcore.storage.broker_state`), and else `missing`. A broker with tiered storage makes `remote-log-index-cache`
 when it starts, and `__remote_log_metadata` has the segments that it copied. If `leader-epoch-checkpoint` is missing,
 nothing shows that the offsets are trimmed: they are not called so.
 

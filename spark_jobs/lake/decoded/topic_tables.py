@@ -1,4 +1,4 @@
-"""The tables ``decoded/<topic>``, ``undecoded/<topic>``, ``latest/<topic>``: which there are, and their columns.
+"""The tables ``decoded/<topic>``, ``undecoded/<topic>``, ``latest/<topic>``: which there are and were, their columns.
 
 Each topic has its own columns, so these tables are not among ``TABLES``.
 """
@@ -6,6 +6,7 @@ Each topic has its own columns, so these tables are not among ``TABLES``.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
@@ -159,3 +160,36 @@ def tables_of(lake: str, topics: Iterable[str]) -> list[Table]:
         for table in (topic_table(lake, DECODED, topic), topic_table(lake, UNDECODED, topic))
         if posixpath.basename(table.folder) in folders
     ]
+
+
+REMEMBERED_FILE = "topic_tables.json"
+"""The tables that there were. It is only a memory, for ``loglake verify``: without it, a table that is gone with its
+directory leaves no trace."""
+_VERSION = 1
+
+
+def remembered_tables(lake: str) -> frozenset[str]:
+    """Return the directories of tables that there were, such as ``decoded/orders``.
+
+    Raises:
+        StorageError: The object store failed.
+    """
+    try:
+        content = json.loads(storage.read(storage.join(lake, REMEMBERED_FILE)))
+        return frozenset(map(str, content["tables"])) if content["version"] == _VERSION else frozenset()
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def remember_tables(lake: str, tables: Iterable[Table]) -> None:
+    """Record that there are these tables. Call it with the lease of the lake.
+
+    Raises:
+        StorageError: The object store failed.
+        OSError: The file can't be written.
+    """
+    before = remembered_tables(lake)
+    now = before | {table.folder for table in tables}
+    if now != before:
+        content = {"version": _VERSION, "tables": sorted(now)}
+        storage.put(storage.join(lake, REMEMBERED_FILE), json.dumps(content, indent=1).encode())

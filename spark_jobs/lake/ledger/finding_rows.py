@@ -13,7 +13,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.retries import retried
-from spark_jobs.lake.table_schemas import FINDINGS
+from spark_jobs.lake.table_specs import FINDINGS
 from spark_jobs.placed_finding import PlacedFinding
 
 

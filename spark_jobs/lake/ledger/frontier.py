@@ -18,7 +18,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_of
-from spark_jobs.lake.table_schemas import OFFSET_LEDGER
+from spark_jobs.lake.table_specs import OFFSET_LEDGER
 
 STORED = [name for name in OFFSET_LEDGER.names if name != "gap_state"]
 """Columns that a row is read from; `gap_state` follows from two others."""

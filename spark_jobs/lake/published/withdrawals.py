@@ -41,7 +41,7 @@ from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import CountBetween, counts_between
-from spark_jobs.lake.table_schemas import WITHDRAWALS
+from spark_jobs.lake.table_specs import WITHDRAWALS
 
 MAX_RANGES = 10_000
 """Ranges of one log in one command. Each cuts the ledger, which every job reads whole and keeps in memory. More would

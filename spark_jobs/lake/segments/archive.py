@@ -22,7 +22,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_of
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
+from spark_jobs.lake.table_specs import LOGS, SEGMENTS
 from spark_jobs.reads import Reads
 
 GENERATION_INGESTED = 0

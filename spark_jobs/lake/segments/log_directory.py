@@ -1,4 +1,4 @@
-"""A log's live archived segments as the partition directory that its broker would have for them.
+"""A log's archived segments under Kafka's names: as the partition directory that its broker would have, or as files.
 
 Slices of one source segment are joined into one file: the ends of segments decide what is cleaned and merged, and a
 broker has never had the slices. Side files are included if they lie beside a segment that cleaning wrote. For any other
@@ -166,3 +166,25 @@ def _side_files(lake: str, segment: LogSegment) -> dict[str, Buffer]:
         with suppress(FileNotFoundError):
             found[suffix] = storage.read(storage.join(lake, side_file(first.path, suffix)))
     return found if OFFSET_INDEX_SUFFIX in found and TIME_INDEX_SUFFIX in found else {}
+
+
+@contextmanager
+def segment_files(lake: str, segments: Sequence[Segment], *, joined: bool) -> Iterator[dict[str, PartitionFile]]:
+    """Yield the `.log` files of segments by name while the context lasts.
+
+    Args:
+        joined: True joins slices of one source segment into its one file; False yields each archived file by itself.
+
+    Raises:
+        SourceUnreadable: A file is missing.
+        CorruptRecordError: A file is shorter than its registered size.
+        StorageError: The object store failed.
+    """
+    chosen = log_segments(segments) if joined else [LogSegment((segment,)) for segment in segments]
+    with ExitStack() as opened:
+        files = {}
+        for each in chosen:
+            name = segment_file_name(each.base_offset)
+            content = opened.enter_context(segment_bytes(lake, each))
+            files[name] = PartitionFile(name, content, each.slices[-1].modified_ms)
+        yield files

@@ -19,7 +19,7 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment, id_of, stem_of
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.lake.table_specs import LOG_ACTIONS
 
 MERGE, DELETE, DELETE_ORPHAN = "merge", "delete", "delete-orphan"
 

@@ -40,7 +40,7 @@ from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.store import mapped_file
-from spark_jobs.lake.table_schemas import LOG_ACTIONS
+from spark_jobs.lake.table_specs import LOG_ACTIONS
 from spark_jobs.outlines import UnfinishedOutline
 
 _NOWHERE = Place("", 0, "", "")

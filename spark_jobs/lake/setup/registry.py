@@ -16,25 +16,27 @@ import fcntl
 import getpass
 import json
 import os
+import types
+import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.setup import registration
 from spark_jobs.lake.setup.home import home_path
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.setup.lake_names import key_of, unique_names
-from spark_jobs.lake.setup.registration import Registration
 from spark_jobs.lake.store import storage
 
 HINT_FILE = "sources.json"
 HINT_VERSION = 2
 
 FOLDER = "registered"
+VERSION = 2
+"""Of the file of a registered lake."""
 LOCK_FILE = ".lock"
 """Locked while a lake is registered, so that two lakes do not take one name."""
 
@@ -43,6 +45,23 @@ AnyIntake = TypeVar("AnyIntake", bound=Intake)
 
 class RegistryError(UsageError):
     """A registration cannot be used, or the home lies in a lake; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a registered lake ingests, and how pages name it."""
+
+    intakes: tuple[Intake, ...] = ()
+    name: str = ""
+    """The name of the lake in its home, which stays; empty in a lake that is not registered."""
+    owners: tuple[str, ...] = ()
+    """Who answers questions about the lake: e-mail addresses, or names of users or teams."""
+
+    @property
+    def policies(self) -> str | None:
+        """The policy file that was named last."""
+        named = [intake.policies for intake in self.intakes if intake.policies]
+        return named[-1] if named else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +284,7 @@ def hinted(lake: str) -> tuple[Intake, ...]:
         content = json.loads(storage.read(storage.join(lake, HINT_FILE)))
         if not isinstance(content, dict) or content["version"] != HINT_VERSION:
             return ()
-        return tuple(map(registration.parse_intake, content["intakes"]))
+        return tuple(map(_parsed_intake, content["intakes"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ()
 
@@ -278,7 +297,7 @@ def _register(lake: str, wanted: Registration) -> Registration:
         wanted = replace(wanted, name=before.name or _name_of(lake), owners=owners)
         if wanted == before:
             return before
-        put_in_home(registration_file(lake), registration.as_text(lake, wanted).encode())
+        put_in_home(registration_file(lake), _as_text(lake, wanted).encode())
     # Another operator's hint stays.
     if wanted.intakes and hinted(lake) in ((), before.intakes):
         hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in wanted.intakes]}
@@ -318,7 +337,7 @@ def _locked() -> Iterator[None]:
 def _read(path: str) -> tuple[str, Registration]:
     """Return lake and content of a registration."""
     try:
-        lake, found = registration.parse(storage.read(path))
+        lake, found = _parsed(storage.read(path))
         if os.path.basename(path) != f"{key_of(lake)}.json":
             raise ValueError(f"the name of the file is not the one of lake {lake}")
         return lake, found
@@ -327,3 +346,59 @@ def _read(path: str) -> tuple[str, Registration]:
             f"{path} cannot be understood ({error}). Correct it, or delete it and register the lake again: "
             f"loglake run LOGDIR --lake {os.path.basename(path)}, with the log directory and the lake that it was for."
         ) from error
+
+
+def _as_text(lake: str, registration: Registration) -> str:
+    """Return the content of the file of a lake."""
+    content = {"version": VERSION, "lake": lake, **dataclasses.asdict(registration)}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _parsed(text: bytes) -> tuple[str, Registration]:
+    """Return lake and registration of a file.
+
+    Raises:
+        ValueError, KeyError, TypeError, RecursionError: It is not what :func:`_as_text` writes.
+    """
+    content = json.loads(text)
+    if content["version"] != VERSION:
+        raise ValueError(f"version {content['version']!r}, this Loglake knows {VERSION}")
+    lake, name, owners = content["lake"], content["name"], content["owners"]
+    if not isinstance(lake, str) or not isinstance(name, str):
+        raise ValueError("lake and name are texts")
+    if not isinstance(owners, list) or not all(isinstance(owner, str) for owner in owners):
+        raise ValueError("owners is a list of texts")
+    return lake, Registration(tuple(map(_parsed_intake, content["intakes"])), name, tuple(owners))
+
+
+def _parsed_intake(item: object) -> Intake:
+    """Return an intake from plain values.
+
+    Raises:
+        ValueError: A field is unknown or of another type.
+    """
+    if not isinstance(item, dict):
+        raise ValueError("an intake is a JSON object")
+    fields: dict[str, Any] = {}
+    for name, value in item.items():
+        if name not in _TYPES:
+            raise ValueError(f"unknown field {name}")
+        value = tuple(value) if isinstance(value, list) else value
+        if not _fits(value, _TYPES[name]):
+            raise ValueError(f"{name} has a value of another type")
+        fields[name] = value
+    if not fields.get("sources"):
+        raise ValueError("an intake without sources")
+    return Intake(**fields)
+
+
+_TYPES: Mapping[str, Any] = types.MappingProxyType(typing.get_type_hints(Intake))
+
+
+def _fits(value: object, kind: Any) -> bool:
+    origin, options = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(each, options[0]) for each in value)
+    if origin is typing.Literal:
+        return value in options
+    return any(_fits(value, each) for each in options) if options else type(value) is kind

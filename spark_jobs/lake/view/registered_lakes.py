@@ -17,12 +17,12 @@ from logcore.storage.source_errors import shown
 from logcore.texts import shell_word
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.decoded.remembered_tables import remembered
+from spark_jobs.lake.decoded.topic_tables import remembered_tables
 from spark_jobs.lake.repair_commands import ingest_command, run_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.setup.registration import Registration
+from spark_jobs.lake.setup.registry import Registration
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.policies.lake_settings import ON_CLOSED_SEGMENTS
 from spark_jobs.policies.policies_file import read_policies
@@ -143,7 +143,7 @@ def check_policies(lake: str, named: str | None = None) -> None:
     Raises:
         UsageError: There is none: the run would publish records that its tables of topics do not have.
     """
-    tables = () if named or registry.recall(lake).policies else sorted(remembered(lake))
+    tables = () if named or registry.recall(lake).policies else sorted(remembered_tables(lake))
     if tables:
         # What a lake says of its sources is shown here and not acted on.
         files = (each.policies for each in registry.hinted(lake) if each.policies)

@@ -17,7 +17,7 @@ from spark_jobs.contracts import (
     RetentionConfig,
 )
 from spark_jobs.errors import JobError
-from spark_jobs.lake.lineage import lineage
+from spark_jobs.lake import lineage
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.harm import cheap_check

@@ -19,7 +19,7 @@ from logcore.logs.model.batch_facts import fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import LedgerRange, OffsetState, check_tiling, mark_published
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
-from spark_jobs.lake.table_schemas import TRANSACTIONS
+from spark_jobs.lake.table_specs import TRANSACTIONS
 from spark_jobs.validate.validate_job import LogTransactions
 from tests.property.logs.test_transactions_and_ledger import History, derive, facts, histories
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from logcore.errors import CorruptRecordError, LogError
 from logcore.records.batch import check_header, crc_matches, read_header
+from logcore.records.builder import build_message_set
 from logcore.records.compression import Codec
 from logcore.records.legacy import unfold
-from logcore.records.legacy_builder import build_message_set
 from logcore.records.record import Limits, Oddities, Record, TimestampType, read_records
 from tests import handmade
 from tests.property.strategies import maybe_bytes

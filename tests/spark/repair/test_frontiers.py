@@ -13,7 +13,7 @@ from spark_jobs.engine.session import get_session
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.table_schemas import OFFSET_LEDGER
+from spark_jobs.lake.table_specs import OFFSET_LEDGER
 from spark_jobs.lake.view import ledger_comparison
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests.spark.repair.repaired_lakes import Made, called, command, ids, publish, recorded

@@ -7,7 +7,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.lake.ledger.frontier import read_frontiers
-from spark_jobs.lake.table_schemas import OFFSET_LEDGER
+from spark_jobs.lake.table_specs import OFFSET_LEDGER
 from spark_jobs.lake.view.ledger_comparison import differences
 from tests.spark.cycle import Lake
 from tests.spark.shared_records.mixed_files import (

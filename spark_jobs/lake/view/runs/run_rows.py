@@ -16,8 +16,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, reading
 from spark_jobs.lake.setup.identity import read_identity
-from spark_jobs.lake.table_schemas import RUNS
-from spark_jobs.lake.table_specs import PHASES
+from spark_jobs.lake.table_specs import PHASES, RUNS
 
 TABLE = "runs"
 JOBS = ("intake", "maintenance")

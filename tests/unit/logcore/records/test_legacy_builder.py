@@ -4,8 +4,8 @@ import struct
 import pytest
 
 from logcore.records.batch import crc_matches, read_header
+from logcore.records.builder import build_message_set
 from logcore.records.compression import Codec
-from logcore.records.legacy_builder import build_message_set
 from logcore.records.record import Record, TimestampType, read_records
 from tests import handmade
 

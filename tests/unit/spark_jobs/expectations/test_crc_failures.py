@@ -11,7 +11,7 @@ from spark_jobs.expectations.expectations_job import _crc_failures
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import FILLED, Segment
-from spark_jobs.lake.table_schemas import BATCHES, VALIDATIONS
+from spark_jobs.lake.table_specs import BATCHES, VALIDATIONS
 
 LOG = "orders@test.0/0"
 

@@ -16,8 +16,7 @@ from spark_jobs.contracts import JobReport, LogChange
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup.identity import claim
-from spark_jobs.lake.table_schemas import RUNS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RUNS, TABLES
 from spark_jobs.lake.view.runs import run_rows
 from spark_jobs.lake.view.runs.run_rows import RunRow, append_run, newest_run_of_each_job, newest_runs
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun, had_work

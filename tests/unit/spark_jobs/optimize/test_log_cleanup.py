@@ -18,7 +18,7 @@ from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import deletion, object_store, storage
-from spark_jobs.lake.table_schemas import FINDINGS
+from spark_jobs.lake.table_specs import FINDINGS
 from spark_jobs.optimize import optimize_job
 from spark_jobs.optimize.optimize_job import CHECKPOINT_EVERY_MS, CHECKPOINTS_MS, drop_commits
 

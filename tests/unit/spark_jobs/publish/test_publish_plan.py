@@ -17,8 +17,7 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import ledger_ranges
-from spark_jobs.lake.table_schemas import LOGS, OFFSET_LEDGER, SEGMENTS, VALIDATIONS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import LOGS, OFFSET_LEDGER, SEGMENTS, TABLES, VALIDATIONS
 from spark_jobs.publish import publish_job as publish
 from spark_jobs.replace.replace_job import mark_published
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.table_schemas import BATCHES
+from spark_jobs.lake.table_specs import BATCHES
 from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.validate.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.lake.delta.files import live_files
-from spark_jobs.lake.table_schemas import BATCHES
+from spark_jobs.lake.table_specs import BATCHES
 from spark_jobs.validate import batch_stream
 from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace, stream_batches
 

@@ -20,8 +20,7 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.store.written_file import WrittenFile
-from spark_jobs.lake.table_schemas import LOGS, QUARANTINE
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import LOGS, QUARANTINE, TABLES
 
 
 def _log_row(log: str, next_offset: int) -> pa.Table:

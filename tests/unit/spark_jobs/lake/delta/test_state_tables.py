@@ -18,8 +18,7 @@ from spark_jobs.lake.delta.files import live_files, row_digest
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table, spec_of
-from spark_jobs.lake.table_schemas import LOGS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import LOGS, TABLES
 
 
 def _logs(**next_offsets: int) -> pa.Table:

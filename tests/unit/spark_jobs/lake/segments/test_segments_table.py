@@ -12,7 +12,7 @@ from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.table_schemas import SEGMENTS
+from spark_jobs.lake.table_specs import SEGMENTS
 
 LOG = "topic.0/0"
 

@@ -10,10 +10,9 @@ import pytest
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
-from spark_jobs.engine.local_home import local_home
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.home import home_path
+from spark_jobs.lake.setup.home import home_path, local_home
 from spark_jobs.lake.view.registered_lakes import unused_home
 
 Captured = pytest.CaptureFixture[str]

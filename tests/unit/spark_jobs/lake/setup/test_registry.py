@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.lake.repair_commands import move_command, replace_command, run_command
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.registration import Intake
+from spark_jobs.lake.setup.registry import Intake
 
 LAKE = "/data/lake"
 

@@ -12,7 +12,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.table_schemas import BATCHES, TRANSACTIONS
+from spark_jobs.lake.table_specs import BATCHES, TRANSACTIONS
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake

@@ -20,7 +20,7 @@ from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.table_schemas import FINDINGS
+from spark_jobs.lake.table_specs import FINDINGS
 from spark_jobs.lake.view.expectation_results import (
     DueExpectations,
     RecordsVersion,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.lake.view.cluster.placement import (
+from spark_jobs.lake.view.placement import (
     NO_LEADER,
     NOT_PREFERRED,
     UNDER_REPLICATED,

@@ -23,8 +23,7 @@ from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import LOGS, SEGMENTS, TABLES
 from spark_jobs.lake.view.harm import cheap_check
 
 pytestmark = pytest.mark.slow

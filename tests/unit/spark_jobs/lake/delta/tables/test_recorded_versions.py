@@ -10,7 +10,7 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import FEW_IDS, Guard
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import table_uri
-from spark_jobs.lake.table_schemas import FINDINGS
+from spark_jobs.lake.table_specs import FINDINGS
 
 IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]
 

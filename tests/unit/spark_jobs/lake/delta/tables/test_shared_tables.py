@@ -16,7 +16,7 @@ from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.table_schemas import LOGS
+from spark_jobs.lake.table_specs import LOGS
 
 
 def _lake_with_commits(lake: Path, count: int) -> DeltaTable:

@@ -16,8 +16,7 @@ from spark_jobs.lake.delta.state import tables_file
 from spark_jobs.lake.delta.tables import delta_log, table_creation
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.delta.tables.table_creation import ensure_table
-from spark_jobs.lake.table_schemas import LOGS, SEGMENTS
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import LOGS, SEGMENTS, TABLES
 from spark_jobs.lake.view import harm
 
 LOG = "topic.0/0"

@@ -1,7 +1,8 @@
-"""The small files in which a broker keeps the state of its logs. Each is read once, and its errors are reported.
+"""What a broker keeps in a log directory beside the logs: small files with the state of its logs, and its lock.
 
-A file that is absent, unreadable or malformed gives no state. In the last two cases there is a finding. A file of an
-object store that fails, or that another object replaced, is an error: the file may be good, and its logs must wait.
+Each file is read once. One that is absent, unreadable or malformed gives no state. In the last two cases there is a
+finding. A file of an object store that fails, or that another object replaced, is an error: the file may be good, and
+its logs must wait.
 
 A broker that moves a log to another of its log directories (KIP-113) copies it into a `-future` directory, renames this
 to the log's name, and then queues the old directory for deletion. So a log was moved if it is gone from one directory
@@ -10,17 +11,19 @@ and is now in another one of the same broker.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from logcore.errors import CorruptIndexError
+from logcore.errors import CorruptIndexError, LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.segments import filenames
-from logcore.segments.filenames import TopicPartition
+from logcore.segments.filenames import LOCK_FILE, TopicPartition
 from logcore.segments.side_files import checkpoints
 from logcore.segments.side_files.leader_epochs import EpochEntry
+from logcore.storage.files import open_readonly
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.source_errors import SourceUnreadable, shown
@@ -209,3 +212,27 @@ def is_moved_by_its_broker(before: str, now: str) -> bool:
     if None in (old.cluster_id, old.broker_id) or (old.cluster_id, old.broker_id) != (new.cluster_id, new.broker_id):
         return False
     return old.directory_id is None or old.directory_id != new.directory_id
+
+
+def refuse_if_in_use(log_directory: str) -> None:
+    """Refuse a log directory that a running broker uses: it locks the file `.lock`.
+
+    A clean stop removes the file, but a killed broker leaves it. So only the lock counts. It is a POSIX record lock on
+    the whole file, as Java's FileChannel.tryLock takes it (Kafka FileLock).
+
+    Raises:
+        LogError: A running broker has locked the log directory.
+        SourceUnreadable: The lock file cannot be read.
+    """
+    path = os.path.join(log_directory, LOCK_FILE)
+    if not os.path.lexists(path):
+        return
+    with open_readonly(path) as stream:
+        try:
+            fcntl.lockf(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LogError(
+                "a running broker uses this log directory, and changes its files",
+                file=shown(path),
+                advice="Stop the broker, or take a copy or a snapshot of the directory.",
+            ) from error

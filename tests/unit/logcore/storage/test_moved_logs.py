@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage.broker.broker_state import is_moved_by_its_broker
+from logcore.storage.broker_state import is_moved_by_its_broker
 from tests.broker_directory import LogDirectory
 
 CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"

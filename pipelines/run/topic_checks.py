@@ -16,8 +16,8 @@ from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.outlines import DecodedOutline, FollowingOutline, LatestOutline
 
-from ...metadata.values import table_value
-from ..check_definitions import (
+from ..metadata.values import table_value
+from .check_definitions import (
     DECODED_ROWS_EQUAL_RECORDS,
     LATEST_FOLLOWS_RECORDS,
     SCHEMAS_OF_OWN_SUBJECT,

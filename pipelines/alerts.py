@@ -38,8 +38,8 @@ from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
 from spark_jobs.policies.policies_file import read_policies
 
-from ..catalog.names import tags_of
-from ..run.chains import INTAKE_JOB
+from .catalog.names import tags_of
+from .run.chains import INTAKE_JOB
 
 TIMEOUT_S = 10.0
 

@@ -1,4 +1,4 @@
-"""Which of Kafka's internal topics a lake has, and the tables of the cluster that come from each."""
+"""The tables of the cluster: the internal topic that each comes from, which a lake has, and the lag of groups there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.lake.delta.tables.delta_log import log_folder
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs
 from spark_jobs.policies.policies_file import Policies
@@ -56,3 +57,20 @@ def cluster_tables(lake: str) -> tuple[str, ...]:
         if any(storage.has_files(log_folder(lake, each)) for each in names)
         for name in names
     )
+
+
+def group_lags(lake: str) -> dict[str, int]:
+    """Return the lag of each group over all its partitions, offsets; the greatest first, then by name.
+
+    The last run of the lake found it. A commit beyond the end of a log counts as no lag: it is a finding of its own,
+    and takes nothing from the lag of other partitions.
+
+    Raises:
+        TableUnreadable: The table is damaged.
+    """
+    rows = read_rows(lake, "cluster_group_offsets", ["group", "lag"])
+    lags: dict[str, int] = {}
+    for group, lag in zip(rows["group"].to_pylist(), rows["lag"].to_pylist(), strict=True):
+        if lag is not None:
+            lags[str(group)] = lags.get(str(group), 0) + max(lag, 0)
+    return dict(sorted(lags.items(), key=lambda each: (-each[1], each[0])))

@@ -1,1 +1,0 @@
-"""Alerts of lakes, posted to a webhook."""

@@ -1,1 +1,0 @@
-"""The row of a run in the table `runs`."""

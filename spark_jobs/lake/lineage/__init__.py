@@ -1,1 +1,0 @@
-"""From a row to the bytes of its record, and back."""
