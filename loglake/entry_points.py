@@ -18,7 +18,7 @@ _MODULES = {
     "demo_command": "cli",
     "ui_command": "ui.ui_command",
     "dagster_checks": "ui.doctor",
-    "explained_names": "run.explained_names",
+    "explained_names": "run.check_definitions",
 }
 
 

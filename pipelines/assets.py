@@ -31,19 +31,27 @@ from spark_jobs.policies.policies_file import Policies
 from .catalog.asset_results import AssetResult
 from .catalog.names import asset_key, asset_spec, documentation_of, graph_name, name_in_lake, table_name
 from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
-from .catalog.step_events import keep_answers, partition_events
 from .catalog.tables import table_events, table_specs
 from .errors.failures import failure_of, final_failure, say_canceled
 from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
-from .events import as_metadata, asset_observation, check_evaluation, check_result, check_spec, table_schema
+from .events import (
+    as_metadata,
+    asset_observation,
+    check_evaluation,
+    check_result,
+    check_spec,
+    keep_answers,
+    partition_events,
+    table_schema,
+)
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, JobLauncher, StepResults
 from .run import check_definitions
 from .run.chains import CHAINS, SOURCES, Product, Step
+from .run.outcome import StepResult
 from .run.run_request import RunRequest
 from .run.run_row_writer import RunRowWriter
-from .run.step_result import StepResult
 from .run.steps import Run
 
 POOL = "spark"

@@ -10,7 +10,7 @@ from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline, Outline_co
 
-from .run.step_result import StepResult
+from .run.outcome import StepResult
 
 ENGINE_TAG = "loglake/engine"
 """Run tag: what runs the tasks, and why. A run that finds nothing new has none."""

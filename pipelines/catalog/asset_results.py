@@ -13,7 +13,7 @@ from spark_jobs.lake.view.shown_tables import table_address, table_figures
 from ..metadata import reporting
 from ..metadata.values import Cell, Metadata, PathValue, Value, table_value
 from ..run.chains import Product
-from ..run.step_result import StepResult
+from ..run.outcome import StepResult
 
 ROWS = "dagster/partition_row_count"
 _ADDED = (

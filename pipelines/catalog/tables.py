@@ -24,7 +24,7 @@ from ..events import as_metadata, table_schema
 from ..metadata.values import Metadata
 from ..run.chains import Step
 from ..run.check_definitions import RECORDS
-from ..run.step_result import StepResult
+from ..run.outcome import StepResult
 from .names import asset_key, asset_spec, documentation_of, table_name
 from .queried_tables import TABLES, VERSION, table_metadata
 

@@ -26,15 +26,14 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, lake_path, read_registered
 
 from ..catalog.asset_results import AssetResult
-from ..catalog.step_events import keep_answers, partition_events
 from ..catalog.tables import table_events
 from ..errors.step_errors import history_error, unusable_history
-from ..events import check_evaluation
+from ..events import check_evaluation, keep_answers, partition_events
 from ..partitions import register
 from ..run.chains import CHAINS, Step
 from ..run.check_definitions import OF_MAINTENANCE
 from ..run.direct import FinishedRun
-from ..run.step_result import StepResult
+from ..run.outcome import StepResult
 from .history import DATABASES, history_not_writable, lacks_databases, prepare_history, settings_file
 
 MOST_KEYS = 33

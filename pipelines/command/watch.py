@@ -41,11 +41,10 @@ from spark_jobs.prestart import start_workers
 
 from ..run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
 from ..run.direct import FinishedRun, FinishedSteps, run_steps
-from ..run.outcome import RunFailure
+from ..run.outcome import RunFailure, StepResult
 from ..run.run_request import RunRequest
 from ..run.run_row_writer import RunRowWriter
 from ..run.source_listing import listing_digest
-from ..run.step_result import StepResult
 from ..run.steps import Launcher, Run
 from .history import prepare_history
 from .progress_lines import ProgressLines

@@ -35,7 +35,7 @@ from .check_definitions import (
     Failure,
     counted,
 )
-from .step_result import StepResult
+from .outcome import StepResult
 from .steps import Run, Work
 
 Asset = TypeVar("Asset", bound=TopicAsset)

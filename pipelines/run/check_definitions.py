@@ -6,13 +6,14 @@ partitions only reports those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from logcore.logs.model.findings import Severity
-from logcore.logs.rules.advice import filled
+from logcore.logs.rules.advice import HarmedPlace, filled
 from logcore.texts import sentences
+from spark_jobs.lake.view.alarms import KINDS
 from spark_jobs.lake.view.harmed_places import harmed_place
 
 from ..metadata.values import Cell, JsonValue, Metadata, Value, table_value
@@ -365,3 +366,14 @@ TABLE_FILES_SOUND = CheckDefinition(
 def counted(number: int, word: str) -> str:
     """Return a number with its word, in the plural if it is not one."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def explained_names() -> Iterator[tuple[str, str]]:
+    """Yield the name of each check and of each kind of alert, with its text: what `loglake help NAME` says."""
+    for check in tuple(globals().values()):
+        if isinstance(check, CheckDefinition):
+            table = None if check.of_topics is None else f"{check.of_topics}/TOPIC"
+            to_do = filled(check.what_to_do, HarmedPlace(table=table))
+            yield check.name, f"{check.name}: a check of {check.asset}.\n{check.description}\nWhat to do: {to_do}\n"
+    for name, kind in KINDS.items():
+        yield name, f"{name}: an alert, {kind.severity}.\n{kind.meaning} `loglake status LAKE` says where.\n"

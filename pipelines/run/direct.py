@@ -16,8 +16,7 @@ from spark_jobs.outlines import Outline
 from ..errors.step_errors import sentence_of
 from .chains import Step
 from .check_definitions import CheckAnswer
-from .outcome import REFUSED, RunFailure, RunOutcome, written_by
-from .step_result import StepResult
+from .outcome import REFUSED, RunFailure, RunOutcome, StepResult, written_by
 from .steps import Run
 
 

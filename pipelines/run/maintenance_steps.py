@@ -46,7 +46,7 @@ from .check_definitions import (
     counted,
 )
 from .checks import failure_of
-from .step_result import StepResult
+from .outcome import StepResult
 from .steps import Run, restricted
 
 

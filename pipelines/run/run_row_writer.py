@@ -21,7 +21,7 @@ from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, ha
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 from spark_jobs.outlines import Outline
 
-from .step_result import StepResult
+from .outcome import StepResult
 
 
 def system_clock_ms() -> int:

@@ -40,10 +40,9 @@ from spark_jobs.policies.policies_file import Policies
 from ..metadata.values import JsonValue, Observation, PathValue
 from . import checks
 from .check_definitions import RECORDS
-from .outcome import REFUSED
+from .outcome import REFUSED, StepResult
 from .run_request import RunRequest
 from .run_row_writer import RunRowWriter
-from .step_result import StepResult
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 

@@ -174,7 +174,7 @@ def test_the_sensor_requests_no_run_of_what_the_command_line_has_taken_in(
 def test_a_run_of_dagster_with_very_many_changed_keys_has_a_summary_and_an_event_each(
     execute: Execute, world: World, instance: dg.DagsterInstance, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.catalog.step_events.MANY_KEYS", 3)
+    monkeypatch.setattr("pipelines.events.MANY_KEYS", 3)
     world.ends = {f"orders-{number}": 2 for number in range(4)}
 
     result = execute(lake=str(home / "lakes" / "shop"))

@@ -19,8 +19,8 @@ from pipelines.run.check_definitions import (
     CheckAnswer,
     CheckDefinition,
     Failure,
+    explained_names,
 )
-from pipelines.run.explained_names import explained_names
 from pipelines.run.outcome import RunOutcome
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.view.lake_state import LakeState, read_state

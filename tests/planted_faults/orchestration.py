@@ -105,8 +105,8 @@ FAULTS = (
     ),
     Fault(
         "answers of maintenance replace those of the intake",
-        "pipelines/catalog/step_events.py",
-        "for a in done.answers if a.asset not in check_definitions.OF_MAINTENANCE",
+        "pipelines/events.py",
+        "for a in done.answers if a.asset not in OF_MAINTENANCE",
         "for a in done.answers",
         (MAINTENANCE, "-k", "look_for_work_compares"),
     ),

@@ -86,7 +86,7 @@ FAULTS = (
     ),
     Fault(
         "figures of a log are those of its last round",
-        "pipelines/run/step_result.py",
+        "pipelines/run/outcome.py",
         "changes[change.log] = change if before is None else _joined(before, change)",
         "changes[change.log] = change",
         (ROUNDS, "-k", "damage_and_a_transaction"),
