@@ -100,15 +100,6 @@ def test_validations_of_segments_whose_files_are_deleted_are_copied_and_never_re
     assert made.offsets() == set(range(40))
 
 
-def test_a_table_that_cannot_be_derived_is_not_deleted(made, capsys):
-    DeltaTable(made.table()).delete("topic = 'orders' AND offset = 3")
-    called(withdraw_command, "withdraw", made, "--apply")
-    damage(made, "withdrawals")
-    assert command(made, "--rebuild", "withdrawals", "--apply") == 3
-    assert "they cannot be derived" in capsys.readouterr().err
-    assert Path(made.table("withdrawals")).is_dir()
-
-
 def test_a_name_that_is_no_table_is_wrong_usage(made, capsys):
     assert command(made, "--rebuild", "nosuch") == 64
     assert "records_uncommitted" in capsys.readouterr().err
