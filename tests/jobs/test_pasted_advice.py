@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
-from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.logs.rules.advice import HarmedPlace, advice, maintain_command
 from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
@@ -365,7 +365,9 @@ def test_a_lake_is_maintained_without_its_source(lake: Lake, tmp_path: Path, is_
     assert lake.run("--policies", policies)[0] == 0
     if is_gone:
         shutil.rmtree(lake.source.path)
-    code, printed = said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--apply")
+    command = shlex.split(maintain_command(str(lake.path)))
+    assert command[0] == "loglake"
+    code, printed = said(lake.capsys, *command[1:], "--apply")
     assert code == 0, printed
     assert (f"so no source is read; gone: {lake.source.path}." in printed) == is_gone, printed
     segments = DeltaTable(lake.path / "tables" / "segments").to_pyarrow_table().to_pylist()
