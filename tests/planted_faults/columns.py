@@ -1,10 +1,12 @@
-"""Planted into columns, kernels and storage."""
+"""Planted into columns, kernels, storage and fast readers."""
 
 from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-CORPUS_TABLES = "tests/conformance/test_tables.py"
+STRAIGHT = "tests/unit/logcore/messages/test_straight_readers.py"
+BROKEN = "tests/property/reading/test_broken_inside.py"
+LINES = "tests/unit/logcore/cli/test_commit_lines.py"
 
 FAULTS = (
     Fault(
@@ -29,20 +31,6 @@ FAULTS = (
         ("tests/object_store/test_run.py", "-k", "registered_object_that_is_replaced"),
     ),
     Fault(
-        "a remembered read is used for another version of its object",
-        "logcore/storage/objects/remembered_reads.py",
-        "not version.etag or read.etag != version.etag or len",
-        "not version.etag or len",
-        ("tests/object_store/test_run.py", "-k", "remembered_of_another_object"),
-    ),
-    Fault(
-        "the store copies whatever has the name of an object",
-        "spark_jobs/lake/store/object_store.py",
-        "return version.is_of(now) and made.size == version.size",
-        "return True",
-        ("tests/object_store/test_run_faults.py", "-k", "copied_by_the_store"),
-    ),
-    Fault(
         "two runs write one partition directory",
         "logcore/storage/partition_output.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
@@ -55,13 +43,6 @@ FAULTS = (
         "        if crc32c(source, at + 21, at + size, tables) != crc:",
         "        if False and crc32c(source, at + 21, at + size, tables) != crc:",
         ("tests/unit/logcore/columns/test_kernels.py", "-k", "checksums and processor"),
-    ),
-    Fault(
-        "two fields of a call frame are swapped",
-        "logcore/columns/decoding/compiled.py",
-        "frame.wanted_name, frame.wanted_name_size = address_of(self._header[0]), len(name)",
-        "frame.wanted_name, frame.wanted_content_size = address_of(self._header[0]), len(name)",
-        ("tests/unit/logcore/columns/test_header_names.py",),
     ),
     Fault(
         "a kernel gets the call frame of another",
@@ -155,13 +136,6 @@ FAULTS = (
         ("tests/unit/logcore/columns/test_line_forms.py", "-k", "any_bytes"),
     ),
     Fault(
-        "empty bytes are null in CSV",
-        "logcore/cli/output/column_files.py",
-        "    return None if content is None else base64",
-        "    return None if not content else base64",
-        ("tests/unit/logcore/cli/test_dump_forms.py", "-k", "null_from_empty"),
-    ),
-    Fault(
         "an index entry is used although the batch at its position has a wrong checksum",
         "logcore/segments/side_files/proved_entries.py",
         "if not crc_matches(content, position, header) or self._fetched.unreadable(position, end):",
@@ -211,61 +185,11 @@ FAULTS = (
         ("tests/unit/logcore/columns/test_engine_large_records.py", "-k", "very_many"),
     ),
     Fault(
-        "a chunk's guessed beginning is believed",
-        "logcore/columns/checking/chunks.py",
-        "if job.is_first or ended == (chunk.start, chunk.next_offset):",
-        "if job.is_first or ended[0] < chunk.stop:",
-        ("tests/unit/logcore/columns/test_chunks.py",),
-    ),
-    Fault(
-        "sequences follow where they do not",
-        "logcore/columns/checking/bulk_rules.py",
-        "        if last.next_sequence != ordered[at, batch_row.BASE_SEQUENCE]:",
-        "        if last.next_sequence == ordered[at, batch_row.BASE_SEQUENCE]:",
-        ("tests/unit/logcore/columns/test_checked.py",),
-    ),
-    Fault(
-        "rules forget the epoch between tables",
-        "logcore/columns/checking/bulk_rules.py",
-        "        rules.epoch = int(epochs[-1])",
-        "        pass",
-        ("tests/unit/logcore/columns/test_checked.py",),
-    ),
-    Fault(
         "torn compiled code is run",
         "logcore/storage/machine/object_code.py",
         "return code if hashlib.sha256(code).digest() == content[:_DIGEST_BYTES] else None",
         "return code",
         ("tests/unit/logcore/storage/test_object_code.py",),
-    ),
-    Fault(
-        "every worker compiles for itself",
-        "logcore/storage/machine/object_code.py",
-        "fcntl.flock(lock, fcntl.LOCK_EX)",
-        "fcntl.flock(lock, fcntl.LOCK_SH)",
-        ("tests/unit/logcore/storage/test_object_code.py", "-k", "at_once"),
-    ),
-    Fault(
-        "headers of a table are turned around",
-        "logcore/columns/decoding/rows.py",
-        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n",
-        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n"
-        "        pairs = pairs.take(pa.array(range(count))[::-1])\n",
-        (CORPUS_TABLES, "-k", "received and codecs-v2-4.3.1"),
-    ),
-    Fault(
-        "a batch outside of its producer's transaction is folded away",
-        "logcore/columns/checking/fact_runs.py",
-        "elif not first.is_transactional and _any_of(producer[start:end], open_producers()):",
-        "elif False:",
-        ("tests/property/logs/test_fact_runs.py",),
-    ),
-    Fault(
-        "a batch without a marker gets the marker type of another batch",
-        "logcore/columns/checking/fact_runs.py",
-        "texts = [*column.dictionary.to_pylist(), None]",
-        "texts = column.dictionary.to_pylist() or [None]",
-        ("tests/property/logs/test_fact_runs.py",),
     ),
     Fault(
         "a transaction that began before a run of transactions is settled within it",
@@ -275,24 +199,38 @@ FAULTS = (
         ("tests/property/logs/test_committed_runs.py",),
     ),
     Fault(
-        "a settled transaction has the epoch of its first data",
-        "logcore/columns/checking/committed_runs.py",
-        "run.epoch[latest],",
-        "run.epoch[begins],",
-        ("tests/property/logs/test_committed_runs.py",),
+        "a made reader takes lengths with more bytes than needed",
+        "logcore/messages/straight_readers.py",
+        "            if byte == 0 or value > 0xFFFF_FFFF:\n",
+        "            if value > 0xFFFF_FFFF:\n",
+        (STRAIGHT, "-k", "doubt"),
     ),
     Fault(
-        "markers of settled transactions that are not visible yet are gaps",
-        "logcore/logs/ledger/ledger_builder.py",
-        "records, markers = records + markers, 0",
-        "records, markers = records, 0",
-        ("tests/property/logs/test_committed_runs.py",),
+        "a ledger takes batches by their headers alone",
+        "logcore/reading/segment_reading.py",
+        "        sealed=log.is_sealed(segment),\n        next_base_offset=",
+        "        sealed=log.is_sealed(segment),\n        decode=records is not None,\n        next_base_offset=",
+        (BROKEN, "-k", "every_command"),
     ),
     Fault(
-        "a run of batches goes over a cut",
-        "logcore/columns/checking/fact_runs.py",
-        "        & ~np.isin(base[1:], borders)\n",
-        "",
-        ("tests/property/logs/test_fact_runs.py",),
+        "a salvage keeps batches whose records cannot be decoded",
+        "logcore/logs/recovery/segment_pieces.py",
+        "            sealed=next_base is not None,\n",
+        "            sealed=next_base is not None,\n            decode=False,\n",
+        (BROKEN, "-k", "every_command"),
+    ),
+    Fault(
+        "lines of commits have text that is not UTF-8",
+        "logcore/columns/kernels/decoding/commit_lines.py",
+        "    if not is_utf8(values, text_at, text_at + length):\n",
+        "    if length < 0:\n",
+        (LINES, "-k", "plain_way"),
+    ),
+    Fault(
+        "lines of commits have a topic id of zeros",
+        "logcore/columns/kernels/decoding/commit_lines.py",
+        "            if big_int64(values, time_at + 11) != 0 or big_int64(values, time_at + 19) != 0:\n",
+        "            if True:\n",
+        (LINES, "-k", "plain_way"),
     ),
 )

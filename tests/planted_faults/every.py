@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from tests.planted_faults import (
-    chunk_maps,
     cluster_settings,
     columns,
-    data_source,
     decoding,
-    fast_readers,
     internal_topics,
     jobs,
     lake,
@@ -17,10 +14,7 @@ from tests.planted_faults import (
     newest_rows,
     operation,
     orchestration,
-    pages,
     remote_storage,
-    rounds,
-    scale,
     values,
 )
 
@@ -30,18 +24,12 @@ FAULTS = (
     *lake.FAULTS,
     *jobs.FAULTS,
     *decoding.FAULTS,
-    *data_source.FAULTS,
     *newest_rows.FAULTS,
     *maintenance.FAULTS,
     *remote_storage.FAULTS,
-    *chunk_maps.FAULTS,
-    *scale.FAULTS,
-    *rounds.FAULTS,
     *operation.FAULTS,
     *orchestration.FAULTS,
-    *pages.FAULTS,
     *values.FAULTS,
-    *fast_readers.FAULTS,
     *internal_topics.FAULTS,
     *cluster_settings.FAULTS,
 )

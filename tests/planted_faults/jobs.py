@@ -1,4 +1,4 @@
-"""Planted into the jobs and their orchestration."""
+"""Planted into the jobs, their rounds and orchestration, and Spark's data source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ SOURCE_CHANGES = "tests/jobs/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 READER = "tests/crash/test_reader.py"
+CORPUS = "tests/conformance/test_spark_source.py"
+SPARK = "tests/spark/test_data_source.py"
+ROUNDS = "tests/jobs/test_rounds.py"
 
 FAULTS = (
     Fault(
@@ -16,27 +19,6 @@ FAULTS = (
         "known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)",
         "known = None",
         (READER,),
-    ),
-    Fault(
-        "a merge that landed unheard loses its files",
-        "spark_jobs/optimize/optimize_job.py",
-        "for f in files if f.path not in tried]",
-        "for f in files if not chosen or f.path not in tried]",
-        ("tests/unit/spark_jobs/optimize/test_merge_commits.py",),
-    ),
-    Fault(
-        "a range through the frontier is passed over",
-        "spark_jobs/publish/publish_job.py",
-        "ledger = {log: with_published(config.lake, ranges, frontiers[log]) for log, ranges in recorded.items()}",
-        "ledger = recorded",
-        ("tests/unit/spark_jobs/publish/test_publish_plan.py",),
-    ),
-    Fault(
-        "a late fill of aborted rows stays unseen to who reads uncommitted",
-        "spark_jobs/validate/validate_job.py",
-        "                changed[log.row.log] = offset",
-        "                pass",
-        ("tests/jobs/test_salvage.py", "-k", "reads_uncommitted"),
     ),
     Fault(
         "high watermark off by one",
@@ -53,13 +35,6 @@ FAULTS = (
         ("tests/jobs/test_publish_once.py",),
     ),
     Fault(
-        "a scheduled run waits for nothing",
-        "spark_jobs/publish/publish_job.py",
-        "        if not config.at_once and _waits(",
-        "        if False and _waits(",
-        ("tests/jobs/test_salvage.py", "-k", "leaves_little_for_later"),
-    ),
-    Fault(
         "a replacement reaches beyond its range",
         "spark_jobs/replace/rewritten_file.py",
         "return (at >= 0) & (offsets < ends[np.maximum(at, 0)])",
@@ -72,20 +47,6 @@ FAULTS = (
         "start, stop = max(low, row.start_offset), min(high, row.end_offset, end)",
         "start, stop = max(low, row.start_offset), min(high, row.end_offset)",
         ("tests/jobs/test_replace.py", "-k", "ends_at_the_frontier"),
-    ),
-    Fault(
-        "offsets that the archive lost are replaced",
-        "spark_jobs/replace/request.py",
-        "if row.archived == Archived.HELD and row.state in REPLACEABLE:",
-        "if row.state in REPLACEABLE:",
-        ("tests/jobs/test_replace.py", "-k", "refused_by_name"),
-    ),
-    Fault(
-        "a tail is added and not replaced",
-        "spark_jobs/archived_rows/uncommitted_rows.py",
-        "        removed += log.removed\n",
-        "",
-        ("tests/jobs/test_uncommitted.py", "-k", "open_offsets or grows_with_it"),
     ),
     Fault(
         "take half a batch of a segment still being written",
@@ -102,46 +63,11 @@ FAULTS = (
         ("tests/jobs/test_cut_back.py", "-k", "never_cut_back"),
     ),
     Fault(
-        "a cut-back does not look again at what is published",
-        "spark_jobs/ingest/ingest_job.py",
-        "        if published > cuts[log]:",
-        "        if False:",
-        ("tests/jobs/test_cut_back.py", "-k", "between_plan_and_commit"),
-    ),
-    Fault(
-        "a hole that was filled a moment ago is filled again",
-        "spark_jobs/ingest/late_segments.py",
-        "        if not _are_validated(lake, inside):",
-        "        if False:",
-        ("tests/jobs/test_late_segments.py", "-k", "filled_again"),
-    ),
-    Fault(
-        "a fork is looked for in the newest incarnation alone",
-        "spark_jobs/ingest/source_changes.py",
-        "[*_earlier(known, held), *live]",
-        "live",
-        ("tests/jobs/test_incarnations.py", "-k", "parts_below_the_beginning"),
-    ),
-    Fault(
         "publish commits what was cut back since its plan",
         "spark_jobs/publish/publish_job.py",
         "if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]",
         "]",
         ("tests/jobs/test_cut_back.py", "-k", "planned_before_a_cut"),
-    ),
-    Fault(
-        "publish trusts a ledger that was made of other bytes",
-        "spark_jobs/publish/publish_job.py",
-        " if held.is_validated(log, start, end)}",
-        "}",
-        ("tests/jobs/test_cut_back.py", "-k", "only_as_validation"),
-    ),
-    Fault(
-        "what was cut back stays validated",
-        "spark_jobs/validate/validate_job.py",
-        "    if taken_back:\n",
-        "    if False:\n",
-        ("tests/jobs/test_cut_back.py", "-k", "validated_again"),
     ),
     Fault(
         "a retired file goes although its offsets are not published",
@@ -151,93 +77,11 @@ FAULTS = (
         ("tests/jobs/tidy_archive/test_deletion.py", "-k", "keeps_its_files"),
     ),
     Fault(
-        "an orphan is as old as its source says",
-        "spark_jobs/tidy_archive/archive_removal.py",
-        "min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms",
-        "min(clocks.as_of_ms, clocks.store_ms) - file.modified_ms",
-        ("tests/jobs/tidy_archive/test_orphans.py", "-k", "young_orphans"),
-    ),
-    Fault(
-        "a new incarnation begins where its source does",
-        "spark_jobs/ingest/log_growth.py",
-        "log_start_offset = log_start_offset if begins_at is None else begins_at",
-        "log_start_offset = log_start_offset",
-        ("tests/jobs/test_incarnations.py", "-k", "parted_below"),
-    ),
-    Fault(
-        "an old life of a topic is a new one",
-        "spark_jobs/ingest/source_changes.py",
-        "    if any(row.topic_id == source.topic_id for row in earlier):",
-        "    if False:",
-        ("tests/jobs/test_incarnations.py", "-k", "made_again"),
-    ),
-    Fault(
-        "damage that was filled goes on feeding",
-        "spark_jobs/ingest/late_segments.py",
-        "    return Swap(tuple(retired), archive.FILLED, tuple(parts), findings)",
-        "    return Swap((), archive.FILLED, tuple(parts), findings)",
-        ("tests/jobs/test_late_segments.py", "-k", "replica_that_is_named"),
-    ),
-    Fault(
-        "a small growth waits for ever",
-        "spark_jobs/ingest/log_growth.py",
-        "is_small and config.as_of_ms - known.as_of_ms < policy.publish_max_delay_ms",
-        "is_small",
-        ("tests/jobs/test_small_growth.py", "-k", "time_has_come"),
-    ),
-    Fault(
         "a log moves to a copy that disagrees",
         "spark_jobs/ingest/source_changes.py",
         "    if growth.stop is not None:\n        return None, [",
         "    if False:\n        return None, [",
         (SOURCE_CHANGES, "-k", "moves_to_another"),
-    ),
-    Fault(
-        "small files of a topic are merged whatever their log",
-        "spark_jobs/optimize/file_runs.py",
-        "            logs.setdefault(place, []).append(file)",
-        "            logs.setdefault((place[0], 0), []).append(file)",
-        ("tests/unit/spark_jobs/optimize/test_file_runs.py",),
-    ),
-    Fault(
-        "a merge reaches into the undecided section",
-        "spark_jobs/optimize/file_runs.py",
-        " and (end is None or reached < end)",
-        "",
-        ("tests/spark/test_optimize.py", "-k", "undecided"),
-    ),
-    Fault(
-        "rows that do not rise are merged",
-        "spark_jobs/optimize/merged_file.py",
-        "                if offsets[0] <= reached or (np.diff(offsets) <= 0).any():",
-        "                if False:",
-        ("tests/spark/test_optimize.py", "-k", "statistics_say"),
-    ),
-    Fault(
-        "of a file with rows of several logs only the log of the request is written again",
-        "spark_jobs/replace/replace_job.py",
-        "for key in sorted({*parts, *(key for held in mixed.values() for key in held)})",
-        "for key in sorted(parts)",
-        ("tests/unit/spark_jobs/replace/test_replacement_layout.py", "-k", "takes_all"),
-    ),
-    Fault(
-        "of a lost file only one log is written again",
-        "spark_jobs/replace/lost_files.py",
-        "            for log, span in each.spans.items():\n                wanted",
-        "            for log, span in list(each.spans.items())[:1]:\n                wanted",
-        ("tests/spark/shared_records/test_lost_files.py", "-k", "widened_to_all"),
-    ),
-    Fault(
-        "timestamps of a table lose their milliseconds",
-        "spark_jobs/lake/delta/files/parquet_files.py",
-        "        left = _with_columns(chunk, self._schema)\n",
-        "        left = _with_columns(chunk, self._schema)\n"
-        "        if 'timestamp' in self._schema.names:\n"
-        "            from pyarrow.compute import floor_temporal\n\n"
-        "            at = self._schema.get_field_index('timestamp')\n"
-        "            cut = floor_temporal(left.column(at), unit='second')\n"
-        "            left = left.set_column(at, self._schema.field(at), cut)\n",
-        (CORPUS_TABLES, "-k", "instants and codecs-v2-4.3.1"),
     ),
     Fault(
         "aborted records are published",
@@ -247,53 +91,11 @@ FAULTS = (
         (CORPUS_TABLES, "-k", "received and transactions-4.4.0"),
     ),
     Fault(
-        "uncommitted records end one below the high watermark",
-        "spark_jobs/archived_rows/uncommitted_rows.py",
-        "    end = frontier.ledger_high_watermark(ranges)\n    if passes_damage:",
-        "    end = frontier.ledger_high_watermark(ranges) - 1\n    if passes_damage:",
-        (CORPUS_TABLES, "-k", "received and (transactions-4.4.0 or compaction-4.4.0/after3)"),
-    ),
-    Fault(
-        "the first record of a range has its neighbour's transaction state",
-        "spark_jobs/archived_rows/uncommitted_rows.py",
-        'np.searchsorted(starts, offsets, side="right") - 1',
-        'np.maximum(np.searchsorted(starts, offsets, side="left") - 1, 0)',
-        (CORPUS_TABLES, "-k", "consumer_of_committed and transactions-4.4.0"),
-    ),
-    Fault(
-        "the log pass holds every batch of a log",
-        "spark_jobs/validate/batch_stream.py",
-        "self._chunks = self._read()",
-        "self._chunks = iter(list(self._read()))",
-        ("tests/unit/spark_jobs/validate/test_log_pass_memory.py",),
-    ),
-    Fault(
-        "batches of a segment that was taken back feed the ledger",
-        "spark_jobs/validate/batch_stream.py",
-        "self.places.get(name, -1)",
-        "self.places.get(name, 0)",
-        ("tests/unit/spark_jobs/validate/test_batch_stream.py",),
-    ),
-    Fault(
         "a row that is published twice is one row",
         "spark_jobs/expectations/expectations_job.py",
         "counts.rows if rises else _distinct(task, counts)",
         "counts.rows",
         ("tests/unit/spark_jobs/expectations/test_published_rows.py",),
-    ),
-    Fault(
-        "what came late waits for a person",
-        "pipelines/run/steps.py",
-        "    if run.state().came_late:",
-        "    if False:",
-        ("tests/dagster/test_published_again.py", "-k", "filled_late"),
-    ),
-    Fault(
-        "damage that was filled alarms for ever",
-        "spark_jobs/lake/view/open_findings.py",
-        "segment.retired_because in (CUT_BACK, FILLED)",
-        "segment.retired_because in ()",
-        ("tests/unit/spark_jobs/lake/view/test_alarms.py", "-k", "filled"),
     ),
     Fault(
         "the frontier is not in the commit",
@@ -310,28 +112,11 @@ FAULTS = (
         ("tests/crash/test_unanswered.py", "-k", "lost_answer and first"),
     ),
     Fault(
-        "the ledger says published before anything is",
-        "spark_jobs/publish/publish_job.py",
-        "    committed, strange = _commit(",
-        "    held = frontier.read_ledger(config.lake, list(files)).values()\n"
-        "    rows = [r for each in held for r in with_published(config.lake, each, each[-1].end_offset)]\n"
-        "    frontier.commit_ledger(config.lake, rows, list(files), config.run_id)\n"
-        "    committed, strange = _commit(",
-        (EVERY_SIDE_EFFECT, "-k", "killed_before and first-publish"),
-    ),
-    Fault(
         "the sensor counts a failed run as handled",
         "pipelines/sensors.py",
         "if ended is dg.DagsterRunStatus.SUCCESS:",
         "if ended is not None and ended.name in ('SUCCESS', 'FAILURE'):",
         ("tests/dagster/test_sensor.py", "-k", "run_failed_or_got_lost"),
-    ),
-    Fault(
-        "the sensor does not see growth of an active segment",
-        "pipelines/sensors.py",
-        "if state.everything != lake.everything and lake.due_ms is None:",
-        "if state.closed != lake.closed and lake.due_ms is None:",
-        ("tests/dagster/test_sensor.py", "-k", "growth_of_an_active_segment"),
     ),
     Fault(
         "a night acts where the policies say plan",
@@ -355,17 +140,46 @@ FAULTS = (
         ("tests/dagster/test_chosen_partitions.py", "-k", "share_no_topic_partition"),
     ),
     Fault(
-        "the engine of a lake's policies counts for no run of Dagster",
-        "pipelines/resources.py",
-        'return engine if engine != "auto" else read_registered(lake).policy.engine',
-        "return engine",
-        ("tests/dagster/test_schedules.py", "-k", "has_the_engine_of_the_policies"),
+        "rows of aborted transactions are in a read_committed read",
+        "spark_jobs/data_source/log_readers.py",
+        "chosen = reads.log.choose(OffsetRange(start, None if is_open else end), wanted)",
+        "chosen = reads.log.choose(OffsetRange(start, None if is_open else end), wanted)\n"
+        "    chosen = replace(chosen, wanted=replace(chosen.wanted, visible=((start, end),)))",
+        (CORPUS, "-k", "transactions-4.4.0"),
     ),
     Fault(
-        "a run of one lake that failed is an alert of every lake",
-        "pipelines/alerts.py",
-        "                tags=tags_of(lake),\n",
-        "",
-        ("tests/dagster/test_alerts.py", "-k", "failed_runs_of_the_instance"),
+        "damage is left out in silence",
+        "spark_jobs/data_source/log_ranges.py",
+        "return Reports(_fail if self._fails else _warn)",
+        "return Reports(_warn)",
+        (SPARK, "-k", "damage_ends_a_read"),
+    ),
+    Fault(
+        "a stream reads on after its log was cut",
+        "spark_jobs/data_source/log_ranges.py",
+        "    if low <= offset <= high:\n        return offset\n",
+        "    return offset\n",
+        (SPARK, "-m", "long", "-k", "cut_or_is_gone"),
+    ),
+    Fault(
+        "a round ends before it is published",
+        "pipelines/run/steps.py",
+        "        if run.publishes:",
+        "        if not run.publishes:",
+        (ROUNDS, "-k", "each_round_is_published"),
+    ),
+    Fault(
+        "what a later round takes is called a loss",
+        "spark_jobs/ingest/ingest_job.py",
+        "replace(plan, remote=tuple(remote), tasks=tuple(kept), waits=True)",
+        "replace(plan, remote=tuple(remote), tasks=tuple(kept))",
+        (ROUNDS, "-k", "damage_and_a_transaction"),
+    ),
+    Fault(
+        "commits go that no checkpoint sums up",
+        "spark_jobs/optimize/optimize_job.py",
+        "latest = table.version() - kept if seen < 0",
+        "latest = table.version() if seen < 0",
+        ("tests/unit/spark_jobs/optimize/test_log_cleanup.py",),
     ),
 )

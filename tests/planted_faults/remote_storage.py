@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-COPIES = "tests/unit/spark_jobs/lake/store/test_local_copies.py"
 CHUNKS = "tests/unit/logcore/remote/chunked/test_chunks.py"
 INVENTORY = "tests/unit/logcore/remote/test_inventory.py"
 JOINED = "tests/unit/logcore/reading/test_joined_logs.py"
@@ -12,9 +11,9 @@ LAKES = "tests/jobs/test_remote_storage.py"
 RANGES = "tests/jobs/test_remote_ranges.py"
 RETAIN = "tests/unit/logcore/cli/test_retain_tiered.py"
 EMPTY = "tests/unit/logcore/reading/test_empty_remote_storage.py"
-KEYS = "tests/object_store/test_registered_keys.py"
-SEGMENTS = "tests/unit/logcore/storage/remote_tier/test_chunked_segment.py"
 LINEAGE = "tests/unit/logcore/remote/test_lineage.py"
+BUCKET = "tests/object_store/test_chunk_maps.py"
+KNOWN = "tests/unit/logcore/storage/remote_tier/test_known_manifests.py"
 
 FAULTS = (
     Fault(
@@ -25,34 +24,6 @@ FAULTS = (
         ("tests/unit/logcore/logs/test_remote_tier.py", "-k", "without_a_sign"),
     ),
     Fault(
-        "a run does not say why a remote segment was not copied",
-        "spark_jobs/ingest/copied_log.py",
-        "        if result.failed and (task in passed",
-        "        if False and (task in passed",
-        (LAKES, "-k", "vanishes"),
-    ),
-    Fault(
-        "a finding names any object of a remote segment and not the one that is missing",
-        "logcore/reading/remote_inventory.py",
-        "    if segment.status is RemoteStatus.OBJECTS_MISSING and segment.missing:\n        known, there",
-        "    if not segment.segment_id:\n        known, there",
-        (EMPTY, "-k", "object_that_is_missing"),
-    ),
-    Fault(
-        "chunks that were requested ahead are requested again",
-        "logcore/storage/remote_tier/chunked_segment.py",
-        "                request = self._requested.pop(at, None)\n",
-        "                request = None\n",
-        (SEGMENTS, "-k", "requested_ahead"),
-    ),
-    Fault(
-        "a request ahead that failed gives no bytes and no error",
-        "logcore/storage/remote_tier/chunked_segment.py",
-        "        except LogError:\n            return None\n        return stored[",
-        '        except LogError:\n            return memoryview(b"")\n        return stored[',
-        (SEGMENTS, "-k", "sent_again"),
-    ),
-    Fault(
         "remote segments that cannot be read hold up the local part of their log",
         "spark_jobs/ingest/remote_ranges.py",
         "    if source.local_start_offset is None or known.stopped_file is None:\n",
@@ -60,53 +31,11 @@ FAULTS = (
         (RANGES, "-k", "do_not_hold_up"),
     ),
     Fault(
-        "offsets of remote segments that failed in a first run are lost",
-        "spark_jobs/ingest/log_growth.py",
-        "    if tail is None and begins_at is None:\n",
-        "    if known is None and begins_at is None:\n",
-        (RANGES, "-k", "remote_and_not_lost"),
-    ),
-    Fault(
-        "a watch never looks again for what remote storage alone has",
-        "pipelines/command/watch.py",
-        "        self._again_ms = self._clock_ms + delay_ms if waits else None\n",
-        "        self._again_ms = None\n",
-        ("tests/jobs/test_watch_remote_storage.py",),
-    ),
-    Fault(
-        "a chunk may give fewer bytes of the segment than the manifest says",
-        "logcore/remote/chunked/chunks.py",
-        "    if len(content) != chunk.size:\n",
-        "    if len(content) > chunk.size:\n",
-        (CHUNKS, "-k", "another_size"),
-    ),
-    Fault(
         "a chunk of a remote segment expands without its limit",
         "logcore/remote/chunked/chunks.py",
         "decompress(Codec.ZSTD, content, chunk.size)",
         "decompress(Codec.ZSTD, content, 1 << 30)",
         (CHUNKS, "-k", "expands"),
-    ),
-    Fault(
-        "bytes after the frame of a chunk are ignored",
-        "logcore/remote/chunked/chunks.py",
-        "(_CHECKSUM_BYTES if has_checksum else 0) == len(content)",
-        "(_CHECKSUM_BYTES if has_checksum else 0) <= len(content)",
-        (CHUNKS, "-k", "after_the_frame"),
-    ),
-    Fault(
-        "the frame of a chunk may end without its last block",
-        "logcore/remote/chunked/chunks.py",
-        "        if at >= len(content):\n            return False\n",
-        "        if at >= len(content):\n            return at == len(content)\n",
-        (CHUNKS, "-k", "last_block_is_missing"),
-    ),
-    Fault(
-        "a manifest is not compared with the size of its object",
-        "logcore/remote/chunked/segment_manifest.py",
-        "        if nbytes != self.stored_size:\n",
-        "        if nbytes < 0:\n",
-        (CHUNKS, "-k", "stored_objects"),
     ),
     Fault(
         "a remote segment counts although an epoch begins elsewhere in its log",
@@ -123,34 +52,6 @@ FAULTS = (
         (JOINED, "-k", "begins_inside"),
     ),
     Fault(
-        "a remote segment is cut after the batch with which the next one begins",
-        "logcore/reading/joined_logs.py",
-        "        if header.base_offset >= offset:\n            return position\n",
-        "        if header.base_offset >= offset:\n            return position + header.size\n",
-        (JOINED, "-k", "overlap"),
-    ),
-    Fault(
-        "a wrong offset index of a remote segment decides where it is cut",
-        "logcore/segments/side_files/proved_entries.py",
-        "        return before < header.base_offset <= at_most\n",
-        "        return True\n",
-        (JOINED, "-k", "hides_no_record"),
-    ),
-    Fault(
-        "the first of two copies of a remote segment ends the joined log if it is damaged",
-        "logcore/reading/joined_logs.py",
-        "                parts = [each for each in parts if each.segment is not part.segment]\n",
-        "                return taken[::-1]\n",
-        (JOINED, "-k", "two_copies"),
-    ),
-    Fault(
-        "segments of all logs are joined although some were chosen",
-        "logcore/reading/joined_logs.py",
-        "    whole = remote_inventory(logs, tuple(remotes), notes, selection, registered)\n",
-        "    whole = remote_inventory(logs, tuple(remotes), notes, None, registered)\n",
-        (JOINED, "-k", "chosen_logs"),
-    ),
-    Fault(
         "a replica that diverged is joined with remote segments of the new leader",
         "logcore/reading/joined_logs.py",
         "    ours = (offsets_in_lineage(segment, log.leader_epochs, end) for segment in by_part)\n",
@@ -158,82 +59,11 @@ FAULTS = (
         (JOINED, "-k", "replica_that_diverged"),
     ),
     Fault(
-        "a remote segment of another size than the metadata says counts",
-        "logcore/remote/inventory.py",
-        "        status = status if differs is None else RemoteStatus.OTHER_SIZE\n",
-        "",
-        (JOINED, "-k", "short_log_file"),
-    ),
-    Fault(
-        "without leader epochs offsets below the first segment are trimmed",
-        "logcore/logs/model/remote_tier.py",
-        "EVIDENCE_NO_EPOCHS if epochs is None else EVIDENCE_REMOTE",
-        "EVIDENCE_STALE_START if epochs is None else EVIDENCE_REMOTE",
-        ("tests/unit/logcore/cli/test_tiered.py", "-k", "without_leader_epochs"),
-    ),
-    Fault(
-        "recover drops the log start of a tiered log whose leader epochs are missing",
-        "logcore/logs/recovery/proposal.py",
-        "    epochs = loading.epochs if filenames.LEADER_EPOCH_FILE in directory.files else None\n",
-        "    epochs = loading.epochs\n",
-        ("tests/unit/logcore/cli/test_tiered.py", "-k", "recover_keeps"),
-    ),
-    Fault(
-        "the latest tiered offset is above the end of an epoch that an unclean election cut",
-        "logcore/remote/lineage.py",
-        "        return min(ends[epoch], of_log[epoch][1]) - 1\n",
-        "        return ends[epoch] - 1\n",
-        (LINEAGE, "-k", "last_tiered"),
-    ),
-    Fault(
-        "offsets that are lost inside of the remote metadata go unsaid",
-        "logcore/reading/remote_metadata.py",
-        "                _report_lost(log, reached, min(item.header.base_offset, committed), notes)\n",
-        "",
-        (RETAIN, "-k", "lost_offsets"),
-    ),
-    Fault(
-        "offsets that are lost at the end of the remote metadata go unsaid",
-        "logcore/reading/remote_metadata.py",
-        "        _report_lost(log, reached, end, notes)\n",
-        "        _report_lost(log, reached, reached, notes)\n",
-        (RETAIN, "-k", "damaged_record"),
-    ),
-    Fault(
         "retain goes on with a log of which nothing shows whether its beginning is in the remote tier",
         "logcore/cli/commands/retain.py",
         "    if known is not None:\n",
         "    if known is not None and known[2] != EVIDENCE_NO_EPOCHS:\n",
         (RETAIN, "-k", "may_have_a_remote_part"),
-    ),
-    Fault(
-        "retain goes on with a log that the remote metadata names, as if it was not tiered",
-        "logcore/cli/commands/retain.py",
-        "len(_segments(path, directory, Notes()) or ())",
-        "0",
-        (RETAIN, "-k", "metadata_names"),
-    ),
-    Fault(
-        "without leader epochs every copy of a segment counts for retain",
-        "logcore/cli/commands/retain.py",
-        "            if part is not None:\n                spans.append((part.start_offset, part.end_offset))\n",
-        "            if part is not None or not epochs:\n"
-        "                spans.append((segment.start_offset, segment.end_offset + 1))\n",
-        (RETAIN, "-k", "without_leader_epochs"),
-    ),
-    Fault(
-        "indexes of remote segments in chunks are not read",
-        "logcore/reading/joined_logs.py",
-        "        of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}\n",
-        "",
-        ("tests/conformance/test_remote.py", "-k", "verify_reads"),
-    ),
-    Fault(
-        "objects of a partition that the metadata does not name are orphans",
-        "logcore/remote/inventory.py",
-        "RemoteStatus.UNNAMED if objects.place in places else RemoteStatus.NOT_COVERED",
-        "RemoteStatus.UNNAMED",
-        (INVENTORY, "-k", "only_where"),
     ),
     Fault(
         "a half copy in remote storage counts",
@@ -250,25 +80,11 @@ FAULTS = (
         (LAKES, "-k", "bytes_that_the_broker_had"),
     ),
     Fault(
-        "a log of a lake begins at its first local segment after its remote part was read",
-        "spark_jobs/ingest/remote_ranges.py",
-        "            start = min([start, *(max(low, base) for base in inside)])\n",
-        "",
-        (LAKES, "-k", "as_soon_as"),
-    ),
-    Fault(
         "offsets stay remote in the ledger after they were read",
         "logcore/logs/ledger/ledger_history.py",
         "        OffsetState.TRIMMED,\n    }",
         "        OffsetState.TRIMMED,\n        OffsetState.REMOTE,\n    }",
         (LAKES, "-k", "as_soon_as"),
-    ),
-    Fault(
-        "a lake reads another file under the name of a registered remote segment",
-        "logcore/storage/opened_source.py",
-        "        if version and version != now:\n",
-        "        if version and version is now:\n",
-        (LAKES, "-k", "replaced_before"),
     ),
     Fault(
         "another file under the name of a registered remote segment does not stop its log",
@@ -278,88 +94,11 @@ FAULTS = (
         (LAKES, "-k", "that_log_waits"),
     ),
     Fault(
-        "a segment that becomes shorter and keeps its id is not archived",
-        "spark_jobs/ingest/ingest_job.py",
-        "_once(log.added, there - swapped_out)",
-        "_once(log.added, there)",
-        ("tests/jobs/test_late_fill_validation.py", "-k", "a_late_segment_decides"),
-    ),
-    Fault(
-        "a remote segment that cannot be read stops its log",
-        "spark_jobs/ingest/copied_log.py",
-        "            if not task.is_remote or task.next_base_offset is None:\n",
-        "            if task.is_remote or task.next_base_offset is None:\n",
-        (RANGES, "-k", "read_at_first"),
-    ),
-    Fault(
-        "verify calls remote storage that is not there damage",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "    if not storage.is_remote(root) and not os.path.isdir(root):\n        raise NotReachable(",
-        "    if not storage.is_remote(root) and not os.path.isdir(root):\n        raise FileNotFoundError(",
-        (LAKES, "-k", "could_not_check"),
-    ),
-    Fault(
-        "verify calls segments of an empty mount point gone",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "        if has_segments(root):\n",
-        "        if has_segments(root) or root:\n",
-        ("tests/jobs/test_empty_remote_storage.py", "-k", "verify_of_a_lake"),
-    ),
-    Fault(
         "segments that were copied to an empty mount point count as lost",
         "logcore/reading/remote_inventory.py",
         "    if empty:\n        segments = not_looked_up(segments)\n",
         "    if empty:\n",
         (EMPTY, "-k", "empty_directory"),
-    ),
-    Fault(
-        "a segment that is lost from a storage with others is not reported",
-        "logcore/reading/remote_inventory.py",
-        "[listing for listing in listings if not listing.has_segments]",
-        "list(listings)",
-        (EMPTY, "-k", "one_object"),
-    ),
-    Fault(
-        "remote offsets under a compacted segment are left out without a word",
-        "spark_jobs/ingest/remote_ranges.py",
-        "            findings.append(left_out(row, start, end, why))\n",
-        "",
-        ("tests/unit/spark_jobs/ingest/test_remote_parts.py", "-k", "compacted"),
-    ),
-    Fault(
-        "verify calls a segment without its manifest not checked",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "(path, aiven_layout.beside(path, SegmentPart.MANIFEST)) if is_chunked_segment(path) else (path,)",
-        "(path,)",
-        (LAKES, "-k", "broken_manifest"),
-    ),
-    Fault(
-        "verify calls a segment with an empty manifest not checked",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "CorruptChunkError | CorruptIndexError)",
-        "CorruptChunkError)",
-        (LAKES, "-k", "broken_manifest"),
-    ),
-    Fault(
-        "a wrong private key is damage of the segment",
-        "logcore/remote/chunked/chunks.py",
-        "            raise SegmentKeyError(\n",
-        "            raise CorruptChunkError(\n",
-        (LAKES, "-k", "another_pair"),
-    ),
-    Fault(
-        "verify calls a manifest damaged although the private key may be the wrong one",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "        cipher_of(then)\n",
-        "        pass\n",
-        (KEYS, "-k", "both_causes"),
-    ),
-    Fault(
-        "verify does not compare the key of a manifest with the registered one",
-        "spark_jobs/lake/store/referenced_bytes.py",
-        "        if then.encryption == manifest.encryption:\n",
-        "        if then.chunks == manifest.chunks:\n",
-        (KEYS, "-k", "damaged_if"),
     ),
     Fault(
         "a lake follows a broker that deletes local segments after their copy, as a trim of the log",
@@ -369,55 +108,6 @@ FAULTS = (
         ("tests/jobs/test_tiered_retention.py", "-k", "no_trim"),
     ),
     Fault(
-        "local limits of a tiered topic decide about the archive of a lake",
-        "spark_jobs/retention/retention_job.py",
-        "        retention_ms=policy.retention_ms,\n",
-        "        retention_ms=0,\n",
-        ("tests/jobs/test_tiered_retention.py", "-k", "local_limits_of_the_cluster_remove"),
-    ),
-    Fault(
-        "kept bytes of an object are used for another version of it",
-        "spark_jobs/lake/store/local_copies.py",
-        '    copy = os.path.join(folder, _name(f"{etag} {path}"))\n',
-        "    copy = os.path.join(folder, max(set(_names(folder)) - {_ROOM}))\n",
-        (COPIES, "-k", "this_version"),
-    ),
-    Fault(
-        "a run leaves the local copies of a killed run of another lake",
-        "spark_jobs/lake/store/local_copies.py",
-        '            if (is_alone and name.startswith(f"{_name(lake)}-")) or not _is_alive(name.rpartition("-")[2]):\n',
-        '            if is_alone and name.startswith(f"{_name(lake)}-"):\n',
-        (COPIES, "-k", "run_of_another_lake"),
-    ),
-    Fault(
-        "a run removes the local copies of a living run of another lake",
-        "spark_jobs/lake/store/local_copies.py",
-        "    return _process(number) == process\n",
-        "    return False\n",
-        (COPIES, "-k", "run_of_another_lake"),
-    ),
-    Fault(
-        "a process with the id of a killed run counts as that run",
-        "spark_jobs/lake/store/local_copies.py",
-        "    return _process(number) == process\n",
-        "    return True\n",
-        (COPIES, "-k", "earlier_process"),
-    ),
-    Fault(
-        "kept bytes of an object are used beyond their end",
-        "spark_jobs/lake/store/local_copies.py",
-        "        if os.path.getsize(copy) >= end:\n",
-        "        if os.path.getsize(copy):\n",
-        (COPIES, "-k", "as_far_as"),
-    ),
-    Fault(
-        "a run by reference reads the bytes of an object again for validation",
-        "spark_jobs/lake/store/mapped_file.py",
-        "        copied = _mapped_copy(stack, kept)\n",
-        "        copied = _mapped_copy(stack, None)\n",
-        ("tests/object_store/test_remote_lakes.py", "-k", "each_remote_object"),
-    ),
-    Fault(
         "a lake forgets remote storage to which its segments refer",
         "spark_jobs/launch.py",
         "        if there:\n            first = min(",
@@ -425,31 +115,17 @@ FAULTS = (
         ("tests/jobs/test_forget_remote.py", "-k", "refers"),
     ),
     Fault(
-        "a lake forgets remote storage of another registration of its sources without a look",
-        "spark_jobs/launch.py",
-        "sorted({*intake.remote, *registry.remote_of(lake, intake.sources)})",
-        "intake.remote",
-        ("tests/jobs/test_forget_remote.py", "-k", "every_registration"),
-    ),
-    Fault(
-        "a run in Dagster reads remote storage that it should forget",
-        "pipelines/run/steps.py",
-        "            launch.forget_remote(run.lake, intake)\n",
-        "            pass\n",
-        ("tests/dagster/test_forget_remote.py", "-k", "with_the_field"),
-    ),
-    Fault(
-        "a run without work forgets remote storage while it only looks",
-        "pipelines/run/steps.py",
-        "            run.needs_to_act()\n            launch.forget_remote",
-        "            launch.forget_remote",
-        ("tests/dagster/test_forget_remote.py", "-k", "only_looks"),
-    ),
-    Fault(
-        "a lake that forgets remote storage remembers it again",
-        "spark_jobs/lake/setup/registry.py",
-        "            known = replace(known, remote=())\n",
+        "a chunk map is used for an object with another ETag",
+        "logcore/storage/remote_tier/known_manifests.py",
+        "ours.etag == log.version and ",
         "",
-        ("tests/unit/spark_jobs/lake/setup/test_registry.py", "-k", "forgotten"),
+        (KNOWN, "-k", "another_etag"),
+    ),
+    Fault(
+        "verify does not compare chunk maps with manifests",
+        "spark_jobs/lake_verification/archive.py",
+        "        return unpacked(chunk_map).manifest == manifest\n",
+        "        return manifest is not None\n",
+        (BUCKET, "-k", "that_lies"),
     ),
 )
