@@ -48,7 +48,7 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows, reading, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.segments import archive, ledger_ranges
+from spark_jobs.lake.segments import archive, ledger_ranges, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
@@ -371,7 +371,8 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     validated = [(segment, result) for segment, result in validated if segment.log in passes]
     placed += [_placed(log.row, finding) for log in plan.logs for finding in passes[log.row.log].findings]
     before = ledger_ranges.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], expected)
-    ledger = _ledgers(plan, passes, config, before)
+    counted = {segment.segment_id: result.counts.records for segment, result in validated}
+    ledger = _ledgers(plan, passes, config, before, counted)
     for log in plan.logs:
         placed += [_placed(log.row, f) for f in changed_findings(before.get(log.row.log, ()), ledger[log.row.log])]
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
@@ -474,8 +475,16 @@ def _ledgers(
     passes: Mapping[str, ValidatedLog],
     config: ValidateConfig,
     before: Mapping[str, Sequence[LedgerRow]],
+    counted: Mapping[str, int],
 ) -> dict[str, list[LedgerRow]]:
     """The new ledgers by log key. Rows below the resume offset and published rows are kept; the others are replaced.
+
+    Args:
+        plan: The logs.
+        passes: What the pass over each log found.
+        config: The lake.
+        before: The ledgers until now.
+        counted: Records by segment id of the segments that this run validated.
 
     Raises:
         ConcurrentChange: A log was published since the plan, and its ledger has no border there.
@@ -494,7 +503,11 @@ def _ledgers(
             ledgers[log.row.log] = rebuilt_ledger(before.get(log.row.log, []), made, log.resume_offset, end)
         except ValueError as error:
             raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
-    # For a ledger that was lost or rebuilt: withdrawn rows are not late, and are not published again.
+    # For a ledger that was lost or rebuilt: what left the archive was published, and nothing reads it again.
+    left = [log.row.log for log in plan.logs if any(map(removals.is_removal, log.feeding))]
+    removed = removals.read_removals(config.lake, left, counted) if left else {}
+    ledgers |= {log: removals.marked(config.lake, ledgers[log], of_log) for log, of_log in removed.items()}
+    # Withdrawn rows are not late, and are not published again.
     withdrawn = withdrawals.withdrawn_spans(config.lake, list(ledgers))
     return ledgers | {log: withdrawals.marked(config.lake, ledgers[log], spans) for log, spans in withdrawn.items()}
 

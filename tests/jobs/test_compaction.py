@@ -18,7 +18,7 @@ from logcore.segments.scanning.scan import ScannedBatch, scan
 from spark_jobs import launch
 from spark_jobs.compaction import compaction_job as compaction
 from spark_jobs.compaction.log_cleaning import CleaningResult
-from spark_jobs.contracts import CompactionConfig, JobReport
+from spark_jobs.contracts import CompactionConfig, JobReport, ReplaceConfig, ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
 from spark_jobs.policies.policies_file import read_policies
@@ -140,6 +140,19 @@ def test_the_newest_record_of_each_key_stays_and_the_tables_say_what_left(lake, 
         f"00000000000000000000.{new}.log",
         f"00000000000000000000.{new}.timeindex",
     ]
+
+
+@pytest.mark.parametrize("lost", [("offset_ledger",), ("offset_ledger", "validations", "batches")])
+def test_a_lost_ledger_that_is_made_again_says_of_what_was_cleaned_what_it_said(lake, lost):
+    compact(lake, CUSTOMERS)
+    before, records = ledger(lake, "customers"), lake.published("customers")
+    for name in lost:
+        shutil.rmtree(lake.path / "tables" / name)
+    launch.run(ValidateConfig(str(lake.path), "again", AS_OF_MS))
+    assert ledger(lake, "customers") == before
+    launch.run(ReplaceConfig(str(lake.path), "again", AS_OF_MS))
+    assert ledger(lake, "customers") == before
+    assert lake.published("customers") == records
 
 
 def test_a_second_run_finds_it_clean(lake):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.contracts import JobReport, RetentionConfig
+from spark_jobs.contracts import JobReport, ReplaceConfig, RetentionConfig, TidyArchiveConfig, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.lake.delta import commits
 from spark_jobs.policies.policies_file import read_policies
@@ -62,6 +62,7 @@ def retain(lake: Lake, policies: str, *, apply: bool = True, as_of_ms: int = NEW
 
 # At NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old.
 OLD = 'topics: {orders: {cleanup.policy: delete, retention.ms: "2000"}}'
+SAID = ("start_offset", "end_offset", "state", "records", "gaps", "markers", "archived", "published", "evidence")
 ALL = 'topics: {orders: {cleanup.policy: delete, retention.ms: "0"}}'
 
 
@@ -107,6 +108,35 @@ def test_what_is_due_leaves_and_every_table_says_so(lake):
     assert report.changed[0].metrics["records_before"] == 20
     assert lake.published("orders") == records
     assert files(lake.path / "archive") == archive
+
+
+@pytest.mark.parametrize("are_deleted", [False, True])
+def test_a_lost_ledger_that_is_made_again_says_of_what_left_what_it_said(lake, are_deleted):
+    retain(lake, OLD.replace("}}", "}, gappy: {cleanup.policy: delete, retention.ms: '2000'}}"))
+    if are_deleted:
+        policies, later = read_policies(str(lake.path.parent / "policies.yaml")), NEWEST + 3_600_000
+        launch.run(TidyArchiveConfig(str(lake.path), "tidy", later, policies, apply=True, force=True))
+        assert any(row["deleted_ms"] is not None for row in lake.rows("segments"))
+
+    def left():
+        rows = [row for row in lake.rows("offset_ledger") if row["archived"] != "held"]
+        assert all(row["published"] for row in rows)
+        return sorted((row["topic"], *(row[name] for name in SAID)) for row in rows)
+
+    before, records = left(), lake.rows("records")
+    assert [row[:3] for row in before] == [("gappy", 0, 10), ("orders", 0, 20)]
+    shutil.rmtree(lake.path / "tables" / "offset_ledger")
+    launch.run(ValidateConfig(str(lake.path), "again", NEWEST))
+    assert left() == before
+    report = launch.run(ReplaceConfig(str(lake.path), "again", NEWEST))
+    assert report.findings == ()
+    assert [(log.topic, log.ranges) for log in report.plan.logs] == [
+        ("gappy", ((10, 15),)),
+        ("orders", ((20, 35),)),
+        ("payments", ((0, 20),)),
+    ]
+    assert left() == before
+    assert lake.rows("records") == records
 
 
 def test_the_size_rule_leaves_at_least_the_limit(lake):

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.model.offset_ledger import joined, split
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake.delta import commits
@@ -110,21 +110,30 @@ class Unfinished:
         return UnfinishedOutline(tuple(removal.segment.segment_id for removal in self.actions), self.ledgers)
 
 
-def _is_removal(segment: Segment) -> bool:
+def is_removal(segment: Segment) -> bool:
+    """Return whether retention or compaction retired a segment."""
     return segment.retired_because in (RETENTION, COMPACTION)
 
 
-def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:
-    """Return removals by log key, in offset order; logs without any are left out."""
+def read_removals(
+    lake: str, logs: Sequence[str] | None = None, new: Mapping[str, int] | None = None
+) -> dict[str, list[Removal]]:
+    """Return removals by log key, in offset order; logs without any are left out.
+
+    Args:
+        lake: The lake.
+        logs: None: all.
+        new: Records by segment id that ``validations`` does not have yet.
+    """
     by_log: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(lake, logs, live=False):
         by_log.setdefault(segment.log, []).append(segment)
-    by_log = {log: found for log, found in by_log.items() if any(map(_is_removal, found))}
+    by_log = {log: found for log, found in by_log.items() if any(map(is_removal, found))}
     if not by_log:
         return {}
     where: list[tuple[str, str, object]] = [("log", "in", sorted(by_log))]
     rows = read_rows(lake, "validations", ["segment_id", "records"], where).to_pylist()
-    records = {row["segment_id"]: row["records"] for row in rows}
+    records = {row["segment_id"]: row["records"] for row in rows} | dict(new or {})
     recorded = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
     left = {row["segment_id"]: row["records_after"] for row in recorded if row["action"] == COMPACTION}
 
@@ -150,10 +159,10 @@ def _removals(
 ) -> list[Removal]:
     """Return removals; ``left_of`` counts the records of a segment in a replacement that it shares with others."""
     by_id = {segment.segment_id: segment for segment in segments}
-    shared = Counter(segment.replaced_by for segment in segments if _is_removal(segment))
+    shared = Counter(segment.replaced_by for segment in segments if is_removal(segment))
     removals = []
     for segment in segments:
-        if not _is_removal(segment):
+        if not is_removal(segment):
             continue
         replacement = by_id.get(segment.replaced_by) if segment.replaced_by is not None else None
         if replacement is None:
@@ -269,6 +278,18 @@ def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
     synced = ledger_ranges.sync_published(lake, run_id, logs, expected)
     rows = [row for log in logs for row in joined(_marked(lake, synced[log], by_log[log]))]
     frontier.commit_ledger(lake, rows, logs, run_id, expected)
+
+
+def marked(lake: str, ledger: Sequence[LedgerRow], removals: Sequence[Removal]) -> list[LedgerRow]:
+    """Return the rebuilt ledger of a log with ``archived`` as the removals say.
+
+    Only published offsets are removed. So records that a rebuild takes for late ones were published before.
+    """
+    rows = []
+    for row in _marked(lake, ledger, removals):
+        was_published = row.archived != Archived.HELD and row.evidence == EVIDENCE_FILLED
+        rows.append(replace(row, published=True, evidence=None) if was_published else row)
+    return joined(rows)
 
 
 def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
