@@ -36,7 +36,7 @@ coverage: setup ## lines of the product that the tests of `make quick` run; they
 	.venv/bin/coverage run -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
 	.venv/bin/coverage report --skip-covered --sort=cover
 
-test: setup lint jars ## lint, then the tests in two processes, fast ones first; of the long ones, one in eight
+test: setup lint jars ## lint, then the tests in two processes, fast ones first; of long ones and of cases of jobs, some
 	LOGLAKE_TEST_ONE_LONG_IN=8 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: export LOGLAKE_TEST_RECORD = $(CURDIR)/tests/long_runs.jsonl

@@ -28,6 +28,21 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLES = REPOSITORY / "samples"
 
 
+_MEMORY = Path("/dev/shm")
+_ROOM = 8 << 30
+"""Bytes free in memory from which tests write there. A whole run leaves less."""
+
+
+def _write_in_memory() -> None:
+    """Let temporary files lie in memory: most of a run's time would be waits for a disk at each of its commits."""
+    is_free = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
+    if is_free and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+
+
+_write_in_memory()
+
+
 def _session_home() -> str:
     """A home for this session: its own registrations and Dagster history, and by links what is made once a machine."""
     ordinary = Path(os.environ.get("LOGLAKE_HOME", REPOSITORY / ".loglake")).absolute()
@@ -63,6 +78,8 @@ _FOLDERS_IN_ORDER = (
     *("dagster", "spark", "crash", "cluster", "object_store", "harm", "journey", "browser"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
+_DRAWN_FOLDERS = ("jobs", "dagster", "spark", "crash", "cluster", "object_store", "harm", "journey")
+"""Where a case runs jobs. What decides about bytes is tried whole."""
 _LONGEST_FILES = (
     *("journey/test_demo.py", "journey/test_pages.py", "harm/test_second_look.py", "harm/test_matrix.py"),
     "browser/test_pages_in_browser.py",
@@ -76,12 +93,24 @@ _LONGEST_FILES = (
 """Slow files of which one process runs each whole. At the end of a run one of them would leave the other idle."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw some of the long ones. Fast ones first: a wrong claim about bytes should not wait for a JVM.
 
-    Then the longest files.
+    Then the longest files. A claim with many cases, each of which runs a job, is long but for the cases drawn.
     """
     left_out = [item for item in items if item.get_closest_marker("long") and sampling.is_left_out(item.nodeid)]
+    claims = dict[str, list[pytest.Item]]()
+    for item in items:
+        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+        if folder in _DRAWN_FOLDERS and not item.get_closest_marker("long"):
+            claims.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for claim, cases in claims.items():
+        drawn = sampling.drawn_cases(cases, claim)
+        if len(cases) > sampling.CASES:
+            left_out += [item for item in cases if item not in drawn]
+            for item in cases:
+                item.add_marker("long")
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)

@@ -18,6 +18,9 @@ SEED = int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1
 ONE_IN = int(os.environ.get("LOGLAKE_TEST_ONE_LONG_IN", "1"))
 """Of the tests marked ``long``, a run makes one in this many: 8 in `make test`, and all where nothing is said."""
 
+CASES = 2
+"""Of a claim about jobs with more cases, `make test` draws this many: the whole goes to `make test-long`."""
+
 Case = TypeVar("Case")
 
 
@@ -30,6 +33,11 @@ def drawn(cases: Sequence[Case], count: int, what: str) -> list[Case]:
     """`count` of the cases, or all if they are no more, in their order."""
     chosen = chance(what).sample(range(len(cases)), min(count, len(cases)))
     return [cases[number] for number in sorted(chosen)]
+
+
+def drawn_cases(cases: Sequence[Case], claim: str) -> Sequence[Case]:
+    """The cases of a claim that this run makes."""
+    return cases if ONE_IN == 1 else drawn(cases, CASES, f"cases of {claim}")
 
 
 def is_left_out(name: str) -> bool:

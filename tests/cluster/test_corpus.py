@@ -1,7 +1,7 @@
 """Real log directories on the standalone cluster: the tables of one process, and the records of the real consumers.
 
-Source and lake lie on a disk, or in a bucket. `make test` tries a snapshot of the corpus each; `make test-long` tries
-every one on a disk, and some in a bucket.
+Source and lake lie on a disk, or in a bucket. A test that is drawn tries one snapshot of the corpus; `make test-long`
+tries every one on a disk, and some in a bucket.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.object_store.conftest import environment_set
 from tests.object_store.gateway import NoGateway, serving, upload
 from tests.object_store.test_run import rows
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.long]
 
 EVERY_SNAPSHOT = os.environ.get("LOGLAKE_TEST_EVERY_SNAPSHOT") == "1"
 CONSUMED = [snapshot for snapshot in SNAPSHOTS if snapshot.consumed]
