@@ -12,128 +12,76 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from logcore.cli.reading.arguments import add_lakes, clock_ms, high_watermark, natural, offset_range, time_ms
 from logcore.exit_codes import ExitCode
-from logcore.storage.objects.answers import said
+from spark_jobs.errors import JobError, UsageError, guarded
 
 
-class RunCommand:
+def run_command(parser: argparse.ArgumentParser) -> None:
     """``loglake run [PATH...] --lake DIR``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "run",
-            help="log directories become checked Delta tables",
-            description="Archive what is new of each log, validate it, publish final offsets, and check the result. "
-            "It can run at any time: with nothing new it changes nothing.",
-        )
-        _add_what_runs_read(parser, needs_path=False)
-        _add_replacement(parser.add_argument_group("Publish offsets again"))
-        maintenance = parser.add_argument_group("Maintenance")
-        maintenance.add_argument(
-            "--maintain",
-            action="store_true",
-            help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
-            "plan only; without a PATH maintenance alone, as of a lake whose sources are gone",
-        )
-        maintenance.add_argument("--apply", action="store_true", help="let --maintain act")
-        _add_log_level(parser)
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
-        try:
-            options.partitions, options.logs = _partitions(options.partition)
-            _check_together(options)
-        except ValueError as error:
-            _complain(str(error))
-            return ExitCode.USAGE
-        return _guarded(lambda: _run_lake(options))
+    parser.description = (
+        "Archive what is new of each log, validate it, publish final offsets, and check the result. "
+        "It can run at any time: with nothing new it changes nothing."
+    )
+    _add_what_runs_read(parser, needs_path=False)
+    _add_replacement(parser.add_argument_group("Publish offsets again"))
+    maintenance = parser.add_argument_group("Maintenance")
+    maintenance.add_argument(
+        "--maintain",
+        action="store_true",
+        help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
+        "plan only; without a PATH maintenance alone, as of a lake whose sources are gone",
+    )
+    maintenance.add_argument("--apply", action="store_true", help="let --maintain act")
+    _add_log_level(parser)
+    parser.set_defaults(func=_guarded(_run))
 
 
-class WatchCommand:
+def _run(options: argparse.Namespace) -> int:
+    options.partitions, options.logs = _partitions(options.partition)
+    _check_together(options)
+    return _run_lake(options)
+
+
+def watch_command(parser: argparse.ArgumentParser) -> None:
     """``loglake watch PATH... --lake DIR``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "watch",
-            help="growth of log directories is in the tables within seconds",
-            description="Do what `loglake run` does whenever a source has grown, until SIGTERM or Ctrl-C. The lake is "
-            "held for one round at a time, so other runs and maintenance wait for one round at most. Each round with "
-            "new records is a line on stdout, each new error a line on stderr.",
-        )
-        _add_what_runs_read(parser)
-        parser.add_argument(
-            "--interval",
-            type=_seconds,
-            metavar="SECONDS",
-            help="from one look to the next (default 1; 60 where a PATH is on an object store)",
-        )
-        _add_log_level(parser)
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
-        try:
-            options.partitions, options.logs = _partitions(options.partition)
-            if options.as_of_ms is not None:
-                raise ValueError("--as-of: a watch follows the clock; give it to loglake run.")
-        except ValueError as error:
-            _complain(str(error))
-            return ExitCode.USAGE
-        return _guarded(lambda: _watch_lake(options))
+    parser.description = (
+        "Do what `loglake run` does whenever a source has grown, until SIGTERM or Ctrl-C. The lake is "
+        "held for one round at a time, so other runs and maintenance wait for one round at most. Each round with "
+        "new records is a line on stdout, each new error a line on stderr."
+    )
+    _add_what_runs_read(parser)
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        metavar="SECONDS",
+        help="from one look to the next (default 1; 60 where a PATH is on an object store)",
+    )
+    _add_log_level(parser)
+    parser.set_defaults(func=_guarded(_watch_lake))
 
 
-class StatusCommand:
+def status_command(parser: argparse.ArgumentParser) -> None:
     """``loglake status [LAKE...]``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "status",
-            help="whether a lake is in order: open errors, lag, runs, next schedule",
-            description="Print what is wrong with a lake and what to type for it, its lag, its newest runs, and when "
-            "its policies start the next one. Only reads.",
-        )
-        add_lakes(parser)
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
-        return _guarded(lambda: _status(options))
+    parser.description = (
+        "Print what is wrong with a lake and what to type for it, its lag, its newest runs, and when "
+        "its policies start the next one. Only reads."
+    )
+    add_lakes(parser)
+    parser.set_defaults(func=_guarded(_status))
 
 
-class DemoCommand:
+def demo_command(parser: argparse.ArgumentParser) -> None:
     """``loglake demo``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "demo",
-            help="the bundled sample log directories become tables",
-            description="Unpack the bundled samples, make a lake of each below the home ($LOGLAKE_HOME), "
-            "and show what came out. The last lake is made through Spark and needs Java. One sample is damaged on "
-            "purpose, and the exit code is 0 nevertheless.",
-        )
-        parser.add_argument(
-            "--samples", metavar="DIR", help="folder with the samples (default: those of this repository)"
-        )
-        _add_log_level(parser)
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
-        return _guarded(lambda: _run_demo(options.now_ms, options.samples))
-
-
-run_command = RunCommand()
-watch_command = WatchCommand()
-status_command = StatusCommand()
-demo_command = DemoCommand()
+    parser.description = (
+        "Unpack the bundled samples, make a lake of each below the home ($LOGLAKE_HOME), "
+        "and show what came out. The last lake is made through Spark and needs Java. One sample is damaged on "
+        "purpose, and the exit code is 0 nevertheless."
+    )
+    parser.add_argument("--samples", metavar="DIR", help="folder with the samples (default: those of this repository)")
+    _add_log_level(parser)
+    parser.set_defaults(func=_guarded(_run_demo))
 
 
 def _run_lake(options: argparse.Namespace) -> int:
@@ -155,7 +103,6 @@ def _status(options: argparse.Namespace) -> int:
 
 def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
     """Start workers before all else is loaded, where the lake is still to be made: then there certainly are tasks."""
-    from spark_jobs.errors import UsageError
     from spark_jobs.prestart import start_workers
 
     is_local_path = "://" not in options.lake
@@ -166,17 +113,20 @@ def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
 
 
 def _watch_lake(options: argparse.Namespace) -> int:
+    options.partitions, options.logs = _partitions(options.partition)
+    if options.as_of_ms is not None:
+        raise UsageError("--as-of: a watch follows the clock; give it to loglake run.")
     with _uncollected(f"{__package__}.command.run_lake"):
         from .command.run_lake import watch
 
     return watch(options)
 
 
-def _run_demo(now_ms: int, samples: str | None) -> int:
+def _run_demo(options: argparse.Namespace) -> int:
     with _uncollected(f"{__package__}.command.demo"):
         from .command.demo import run_demo
 
-    return run_demo(now_ms, samples)
+    return run_demo(options.now_ms, options.samples)
 
 
 @contextmanager
@@ -373,13 +323,13 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 def _check_together(options: argparse.Namespace) -> None:
     of_sources = (options.replace, options.fill_from, options.remote, options.move_source, options.forget_remote)
     if not options.sources and (not options.maintain or any(of_sources)):
-        raise ValueError("name the log directories to read as PATH; only --maintain works without them.")
+        raise UsageError("name the log directories to read as PATH; only --maintain works without them.")
     if options.apply and not options.maintain:
-        raise ValueError("--apply lets --maintain act; without --maintain there is nothing to apply.")
+        raise UsageError("--apply lets --maintain act; without --maintain there is nothing to apply.")
     if options.replace is None and (options.replace_since_ms, options.replace_until_ms) != (None, None):
-        raise ValueError("--since and --until bound what --replace publishes again; write --replace .. with them.")
+        raise UsageError("--since and --until bound what --replace publishes again; write --replace .. with them.")
     if options.replace is None and options.replace_withdrawn:
-        raise ValueError("--include-withdrawn says what --replace brings back; write --replace .. with it.")
+        raise UsageError("--include-withdrawn says what --replace brings back; write --replace .. with it.")
 
 
 def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
@@ -393,44 +343,33 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
         elif parse_topic_partition(text) is not None:
             logs.append(text)
         else:
-            raise ValueError(f"--partition {text}: neither a partition number nor a topic partition like orders-0.")
+            raise UsageError(f"--partition {text}: neither a partition number nor a topic partition like orders-0.")
     if numbers and logs:
-        raise ValueError("--partition: give numbers or topic partitions, not both.")
+        raise UsageError("--partition: give numbers or topic partitions, not both.")
     return numbers, logs
 
 
-def _guarded(work: Callable[[], int]) -> int:
-    """Turn our own errors into one paragraph and an exit code."""
-    from spark_jobs.errors import JobError, UsageError
+def _guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Return the same command, with each error that a user can act on as one paragraph and an exit code."""
 
-    from .errors.interrupts import lost_interrupts_repeated
+    @guarded
+    def run(options: argparse.Namespace) -> int:
+        from .errors.interrupts import lost_interrupts_repeated
 
-    try:
-        with lost_interrupts_repeated():
-            return work()
-    except UsageError as error:
-        _complain(str(error))
-        return ExitCode.USAGE
-    except JobError as error:
-        _complain(str(error))
-        return ExitCode.NOT_CHECKED
-    except BrokenPipeError:
-        raise  # the reader of the output has closed the pipe (`| head`), which is no error
-    except OSError as error:
-        _complain(f"{said(error)} Remove the cause, and type the same command again.")
-        return ExitCode.NOT_CHECKED
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
-        return ExitCode.INTERRUPTED
-    except Exception as error:
-        from .errors.step_errors import history_error
-
-        of_history = history_error(error)
-        if of_history is None:
+        try:
+            with lost_interrupts_repeated():
+                return work(options)
+        except (UsageError, JobError, OSError):
             raise
-        _complain(of_history)
-        return ExitCode.NOT_CHECKED
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
+            return ExitCode.INTERRUPTED
+        except Exception as error:
+            from .errors.step_errors import history_error
 
+            of_history = history_error(error)
+            if of_history is None:
+                raise
+            raise JobError(of_history) from error
 
-def _complain(text: str) -> None:
-    sys.stderr.write(f"error: {text}\n")
+    return run

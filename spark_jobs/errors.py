@@ -1,11 +1,19 @@
-"""Errors of a lake. The class depends on who must act next."""
+"""Errors of a lake, and what a command makes of them. The class depends on who must act next."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
 
+from logcore.exit_codes import ExitCode
+from logcore.storage.objects.answers import said
 from logcore.texts import shown
+
+Options = TypeVar("Options")
 
 DISK_FULL = "DiskFull"
 """Name of an error in ``runs`` and alerts, whatever its class, if no more bytes fit on a disk."""
@@ -82,3 +90,27 @@ class UsageError(ValueError):
     def __str__(self) -> str:
         """Return the lines of the text, fit for a terminal whatever names they have."""
         return "\n".join(map(shown, super().__str__().split("\n")))
+
+
+def guarded(work: Callable[[Options], int]) -> Callable[[Options], int]:
+    """Return the same command, with each of our errors as one paragraph on stderr and an exit code."""
+
+    @wraps(work)
+    def run(options: Options) -> int:
+        try:
+            return work(options)
+        except UsageError as error:
+            return _refused(str(error), ExitCode.USAGE)
+        except BrokenPipeError:
+            raise  # the reader of the output has closed the pipe (`| head`), which is no error
+        except JobError as error:
+            return _refused(str(error), ExitCode.NOT_CHECKED)
+        except OSError as error:
+            return _refused(f"{said(error)} Remove the cause, and type the same command again.", ExitCode.NOT_CHECKED)
+
+    return run
+
+
+def _refused(why: str, code: ExitCode) -> ExitCode:
+    sys.stderr.write(f"error: {why}\n")
+    return code

@@ -1,7 +1,7 @@
 """Commands and functions that other packages add by entry points, and a check that their packages are installed.
 
     group                  an entry point is
-    loglake.commands       a command: an object with `add_parser(subparsers)`
+    loglake.commands       a command: a function that declares its options to a parser
     loglake.lake_verify    `verify LAKE`: a function from the parsed arguments to the exit code
     loglake.doctor         `doctor`: a function from `CheckedPlaces` to its checks
     loglake.help           `help NAME`: a function to (name, text) of things that have a name

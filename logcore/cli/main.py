@@ -1,8 +1,8 @@
 """`loglake`: reads the command line, runs the command, and returns the exit code.
 
 Exit codes are those of `logcore.exit_codes`. Errors are one readable paragraph on stderr, never a traceback. `COMMANDS`
-live here; other packages add commands by entry points of the group `loglake.commands`, each an object with
-`add_parser(subparsers)` whose parser sets `func` to a function from the parsed arguments to the exit code. Such a
+live here; other packages add commands by entry points of the group `loglake.commands`. A command is a function that
+gives a parser its description, its options, and `func`: a function from the parsed arguments to the exit code. Such a
 package is imported only when its command runs. A command whose packages are not installed is not listed.
 """
 
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logcore import __version__
 from logcore.cli.reading.command_parser import CommandParser
@@ -222,25 +222,28 @@ def _build_parser(
         prog="loglake",
         help="the command" if is_whole else argparse.SUPPRESS,
     )
-    for name, meaning in COMMANDS.items():
+    for name in (*COMMANDS, *sorted(joined)):
+        meaning = COMMANDS.get(name) or JOINED.get(name, f"see `loglake {name} --help`")
+        made = subparsers.add_parser(name, help=meaning, parents=[parent] if name in COMMANDS else [])
         if name == command or is_whole:
-            folder = "internal_topics" if name in _OF_INTERNAL_TOPICS else "commands"
-            import_module(f"logcore.cli.{folder}.{name}").add_parser(subparsers, parent)
-        else:
-            subparsers.add_parser(name, help=meaning)
-    for name, point in sorted(joined.items()):
-        if name == command or is_whole:
-            from logcore.cli import entry_points
-
-            entry_points.load(point, f"`loglake {name}`").add_parser(subparsers)
-        else:
-            subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
+            made.set_defaults(parser=made)
+            _declare(name, joined)(made)
     if not is_whole:  # readers of the whole parser look for one group of all commands
         _group(parser, subparsers)
     for name, example in (each for names in GROUPS.values() for each in names.items()):
         if name in subparsers.choices:
             subparsers.choices[name].epilog = f"example: loglake {example}"
     return parser
+
+
+def _declare(name: str, joined: dict[str, metadata.EntryPoint]) -> Any:
+    """Import the function that declares a command."""
+    if name in joined:
+        from logcore.cli import entry_points
+
+        return entry_points.load(joined[name], f"`loglake {name}`")
+    folder = "internal_topics" if name in _OF_INTERNAL_TOPICS else "commands"
+    return import_module(f"logcore.cli.{folder}.{name}").declare
 
 
 def _group(parser: CommandParser, subparsers: argparse._SubParsersAction[CommandParser]) -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.errors import JobError, UsageError
+from spark_jobs.errors import guarded
 from spark_jobs.lake.view.registered_lakes import home_folder
 
 from .services import (
@@ -38,11 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    try:
-        return _serve(build_parser().parse_args(arguments))
-    except (UsageError, JobError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED
+    return _serve(build_parser().parse_args(arguments))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -57,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@guarded
 def _serve(options: argparse.Namespace) -> int:
     home = home_folder()
     os.environ["LOGLAKE_HOME"] = home

@@ -17,50 +17,43 @@ import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.texts import shown
-from spark_jobs.lake_commands.outcome import guarded, lake_at, run_job
+from spark_jobs.errors import UsageError, guarded
+from spark_jobs.lake_commands.outcome import lake_at, run_job
 
 if TYPE_CHECKING:
     from spark_jobs.lake.view.placement import Placement
 
 
-class ClusterCommand:
+def cluster_command(parser: argparse.ArgumentParser) -> None:
     """``loglake cluster LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "cluster",
-            help="tables of groups, topics and settings, from internal topics",
-            description="Bring the tables cluster_… up to what the internal topics at the registered sources say: "
-            "__consumer_offsets, __transaction_state, __cluster_metadata and __remote_log_metadata. It can be killed "
-            "and run again at any moment.",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument(
-            "--source",
-            action="append",
-            default=[],
-            metavar="PATH",
-            help="a log directory to read in place of the registered sources; repeatable",
-        )
-        parser.add_argument(
-            "--placement",
-            action="store_true",
-            help="print replicas by broker and log directory, and partitions that need attention",
-        )
-        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
-        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
-        parser.set_defaults(func=lambda options: guarded(lambda: _cluster(options)))
-
-
-cluster_command = ClusterCommand()
+    parser.description = (
+        "Bring the tables cluster_… up to what the internal topics at the registered sources say: "
+        "__consumer_offsets, __transaction_state, __cluster_metadata and __remote_log_metadata. It can be killed "
+        "and run again at any moment."
+    )
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    parser.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a log directory to read in place of the registered sources; repeatable",
+    )
+    parser.add_argument(
+        "--placement",
+        action="store_true",
+        help="print replicas by broker and log directory, and partitions that need attention",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and write nothing")
+    parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="clock of the run (default: now)")
+    parser.set_defaults(func=guarded(_cluster))
 
 
 def _cluster(options: argparse.Namespace) -> int:
@@ -68,7 +61,6 @@ def _cluster(options: argparse.Namespace) -> int:
     from logcore.cli.output.terminal import Terminal
     from spark_jobs import launch
     from spark_jobs.contracts import ClusterConfig
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.setup import registry
 
     lake = lake_at(options.lake)

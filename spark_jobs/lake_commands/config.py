@@ -28,56 +28,48 @@ from typing import Any
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.errors import JobError, UsageError, guarded
+from spark_jobs.lake_commands.outcome import lake_at
 
 
-class ConfigCommand:
+def config_command(parser: argparse.ArgumentParser) -> None:
     """``loglake config``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "config", help="check a policies file", description="Check a policies file, or print its JSON schema."
-        )
-        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        check = actions.add_parser(
-            "check",
-            help="check a policies file",
-            description="Print each mistake of a policies file with its line and column, or the policies as they are "
-            "used.",
-        )
-        check.add_argument("file", metavar="FILE", help="a policies file")
-        check.add_argument(
-            "--lake", metavar="LAKE", help="also the settings of its topics, and patterns that match none of them"
-        )
-        check.add_argument(
-            "--source",
-            action="append",
-            default=[],
-            metavar="PATH",
-            help="also the settings of the topics in __cluster_metadata at this source; repeatable",
-        )
-        check.add_argument("--as-of", type=clock_ms, metavar="TIME", help="what the cluster said then (default: now)")
-        check.add_argument("--format", choices=("text", "jsonl"), default="text")
-        check.set_defaults(func=lambda options: guarded(lambda: _check(options)))
-        setting = actions.add_parser(
-            "set",
-            help="set something for a topic",
-            description="Write settings of one topic into a policies file. A file that does not exist is made.",
-        )
-        setting.add_argument("file", metavar="FILE", help="a policies file")
-        setting.add_argument("topic", metavar="TOPIC", help="the name of a topic, not a glob")
-        setting.add_argument("settings", metavar="NAME=VALUE", nargs="+", help="such as salvage=permissive")
-        setting.set_defaults(func=lambda options: guarded(lambda: _set(options)))
-        schema = actions.add_parser(
-            "schema",
-            help="print a JSON schema of policies files",
-            description="Print a JSON schema of policies files, for editors.",
-        )
-        schema.set_defaults(func=lambda options: guarded(_schema))
-
-
-config_command = ConfigCommand()
+    parser.description = "Check a policies file, or print its JSON schema."
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = actions.add_parser(
+        "check",
+        help="check a policies file",
+        description="Print each mistake of a policies file with its line and column, or the policies as they are used.",
+    )
+    check.add_argument("file", metavar="FILE", help="a policies file")
+    check.add_argument(
+        "--lake", metavar="LAKE", help="also the settings of its topics, and patterns that match none of them"
+    )
+    check.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="also the settings of the topics in __cluster_metadata at this source; repeatable",
+    )
+    check.add_argument("--as-of", type=clock_ms, metavar="TIME", help="what the cluster said then (default: now)")
+    check.add_argument("--format", choices=("text", "jsonl"), default="text")
+    check.set_defaults(func=guarded(_check))
+    setting = actions.add_parser(
+        "set",
+        help="set something for a topic",
+        description="Write settings of one topic into a policies file. A file that does not exist is made.",
+    )
+    setting.add_argument("file", metavar="FILE", help="a policies file")
+    setting.add_argument("topic", metavar="TOPIC", help="the name of a topic, not a glob")
+    setting.add_argument("settings", metavar="NAME=VALUE", nargs="+", help="such as salvage=permissive")
+    setting.set_defaults(func=guarded(_set))
+    schema = actions.add_parser(
+        "schema",
+        help="print a JSON schema of policies files",
+        description="Print a JSON schema of policies files, for editors.",
+    )
+    schema.set_defaults(func=guarded(_schema))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -96,7 +88,6 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.policies.policies_file import with_settings
 
@@ -170,7 +161,6 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     from logcore.topics.internal_topics import InternalTopic
     from logcore.topics.topic_settings import settings_of_topics
     from spark_jobs.cluster.internal_sources import clusters_of, logs_at
-    from spark_jobs.errors import JobError
     from spark_jobs.launch import source_place
 
     try:
@@ -222,7 +212,7 @@ def _lines(policies: Any) -> Iterator[str]:
                 yield f"  {name} = {setting.text(value)}"
 
 
-def _schema() -> int:
+def _schema(_: argparse.Namespace) -> int:
     from spark_jobs.policies.policies_file import policy_schema
 
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")

@@ -17,46 +17,34 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
-from spark_jobs.errors import UsageError
+from spark_jobs.errors import UsageError, guarded
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.outlines import DecodedOutline
 
 
-class DecodeCommand:
+def decode_command(parser: argparse.ArgumentParser) -> None:
     """``loglake decode LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "decode",
-            help="typed columns from the keys and values of records",
-            description="Decode keys and values of published records into the tables decoded/TOPIC, as the policies "
-            "say (decode.key, decode.value). Rows that cannot be decoded are in undecoded/TOPIC with their reason. It "
-            "can be killed and run again at any moment.",
-        )
-        add_options(parser, "decode all rows of this topic again")
-        parser.add_argument(
-            "--infer",
-            action="append",
-            default=[],
-            metavar="TOPIC",
-            help="print a policy and a JSON schema for this topic to accept; write nothing",
-        )
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
-        return guarded(lambda: _decode(options))
-
-
-decode_command = DecodeCommand()
+    parser.description = (
+        "Decode keys and values of published records into the tables decoded/TOPIC, as the policies "
+        "say (decode.key, decode.value). Rows that cannot be decoded are in undecoded/TOPIC with their reason. It "
+        "can be killed and run again at any moment."
+    )
+    add_options(parser, "decode all rows of this topic again")
+    parser.add_argument(
+        "--infer",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="print a policy and a JSON schema for this topic to accept; write nothing",
+    )
+    parser.set_defaults(func=guarded(_decode))
 
 
 def _decode(options: argparse.Namespace) -> int:

@@ -50,14 +50,13 @@ from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, guarded
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.setup.identity import not_there
-from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
     from spark_jobs.lake.delta.tables.delta_log import Commit
@@ -220,40 +219,32 @@ def _files(table: DeltaTable) -> list[dict[str, Any]]:
 Place = tuple[str, int, int]
 
 
-class LineageCommand:
+def lineage_command(parser: argparse.ArgumentParser) -> None:
     """``loglake lineage TABLE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "lineage",
-            help="from a row to its bytes; from a table's version to its segments",
-            description="Say of an offset in which segment file and batch it lies, whether the checksum still holds, "
-            "and which commit published it, or why it has no row. Or say of a version of the table what it added and "
-            "which segments that came from. Only reads.",
-        )
-        parser.add_argument("table", metavar="LAKE", help="a lake, or one of its tables: LAKE/tables/records")
-        wanted = parser.add_mutually_exclusive_group(required=True)
-        wanted.add_argument(
-            "--offset",
-            action="append",
-            type=place,
-            metavar="TOPIC-PARTITION:OFFSET",
-            help="for instance orders-0:42; repeatable",
-        )
-        wanted.add_argument("--version", type=natural, metavar="N", help="a version of the table")
-        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-        parser.add_argument(
-            "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged"
-        )
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
-        return guarded(lambda: _offsets(options) if options.version is None else _version(options))
+    parser.description = (
+        "Say of an offset in which segment file and batch it lies, whether the checksum still holds, "
+        "and which commit published it, or why it has no row. Or say of a version of the table what it added and "
+        "which segments that came from. Only reads."
+    )
+    parser.add_argument("table", metavar="LAKE", help="a lake, or one of its tables: LAKE/tables/records")
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument(
+        "--offset",
+        action="append",
+        type=place,
+        metavar="TOPIC-PARTITION:OFFSET",
+        help="for instance orders-0:42; repeatable",
+    )
+    wanted.add_argument("--version", type=natural, metavar="N", help="a version of the table")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged"
+    )
+    parser.set_defaults(func=guarded(_lineage))
 
 
-lineage_command = LineageCommand()
+def _lineage(options: argparse.Namespace) -> int:
+    return _offsets(options) if options.version is None else _version(options)
 
 
 def place(text: str) -> Place:

@@ -28,6 +28,7 @@ from typing import Any
 from logcore.cli.reading.arguments import add_lakes
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
+from spark_jobs.errors import JobError, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.table_specs import TABLES
@@ -37,7 +38,6 @@ from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
-from spark_jobs.lake_commands.outcome import guarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,29 +247,20 @@ def _time(commit: Commit) -> int:
     return commit.timestamp_ms or 0
 
 
-class MetricsCommand:
+def metrics_command(parser: argparse.ArgumentParser) -> None:
     """``loglake metrics``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "metrics",
-            help="figures of lakes for Prometheus",
-            description="Print figures of lakes in the text format of Prometheus: lag, records, bytes, findings, open "
-            "transactions, the last run and the lease.",
-        )
-        add_lakes(parser)
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", help="write FILE, such as loglake.prom; it is replaced in one step"
-        )
-        parser.set_defaults(func=lambda options: guarded(lambda: _write(options)))
-
-
-metrics_command = MetricsCommand()
+    parser.description = (
+        "Print figures of lakes in the text format of Prometheus: lag, records, bytes, findings, open "
+        "transactions, the last run and the lease."
+    )
+    add_lakes(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write FILE, such as loglake.prom; it is replaced in one step"
+    )
+    parser.set_defaults(func=guarded(_write))
 
 
 def _write(options: argparse.Namespace) -> int:
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import chosen_lakes
 
@@ -301,7 +292,6 @@ def _refuse_output(target: str, lakes: Sequence[str]) -> None:
     """
     from logcore.cli.reading.arguments import source_around
     from logcore.storage.discovery import shown
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.store import storage
     from spark_jobs.lake.view.registered_lakes import home_folder, lake_around, named_sources, read_home
 
@@ -317,7 +307,6 @@ def _refuse_output(target: str, lakes: Sequence[str]) -> None:
 def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, list[Any]]:
     """Return the figures of lakes, and the exit code."""
     from logcore.storage.discovery import shown
-    from spark_jobs.errors import JobError, UsageError
     from spark_jobs.lake_commands.outcome import lake_at
 
     code, samples = ExitCode.CLEAN, []

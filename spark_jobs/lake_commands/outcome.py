@@ -1,39 +1,19 @@
-"""Exit codes of the lake commands, their rows in `runs`, and what they refuse: errors are one paragraph on stderr."""
+"""Rows of the lake commands in `runs`, and what they refuse."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from logcore.exit_codes import ExitCode
 from logcore.storage.objects.answers import said
+from spark_jobs.errors import JobError, LeaseHeld, UsageError, error_name
 
 if TYPE_CHECKING:
     from spark_jobs.contracts import JobConfig
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
     from spark_jobs.outlines import Outline_co
-
-
-def guarded(work: Callable[[], int]) -> int:
-    """Run ``work``; turn our errors into one paragraph on stderr and an exit code."""
-    from spark_jobs.errors import JobError, UsageError
-
-    try:
-        return work()
-    except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return ExitCode.USAGE
-    except BrokenPipeError:
-        raise  # the reader of the output has closed the pipe (`| head`), which is no error
-    except JobError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return ExitCode.NOT_CHECKED
-    except OSError as error:
-        sys.stderr.write(f"error: {said(error)} Remove the cause, and type the same command again.\n")
-        return ExitCode.NOT_CHECKED
 
 
 @contextmanager
@@ -43,7 +23,6 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
     Raises:
         JobError: The command did its work, and the row cannot be written. Of a failed command its own error counts.
     """
-    from spark_jobs.errors import JobError, error_name
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
     from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
 
@@ -74,7 +53,6 @@ def run_job(config: JobConfig[Outline_co], now_ms: int) -> Outline_co:
         JobError: It failed.
     """
     from spark_jobs import launch
-    from spark_jobs.errors import LeaseHeld, UsageError
 
     begun = time.monotonic()
     with recorded(config.lake, config.JOB, now_ms, config.run_id) as run:
@@ -93,7 +71,6 @@ def lake_at(path: str) -> str:
     Raises:
         UsageError: There is no lake.
     """
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.setup.identity import read_identity
     from spark_jobs.lake.store import storage
 
@@ -111,7 +88,6 @@ def refuse_unmatched(lake: str, patterns: Sequence[str]) -> None:
     """
     from logcore.logs.model.log_selection import LogSelection
     from logcore.reading.nearest_names import unmatched
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.segments import archive
 
     if not patterns:

@@ -31,11 +31,12 @@ import shlex
 import sys
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
+from spark_jobs.errors import JobError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
+from spark_jobs.lake_commands.outcome import lake_at, recorded
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -65,52 +66,42 @@ class Rebuild:
     """The version that is restored; None: none."""
 
 
-class RepairCommand:
+def repair_command(parser: argparse.ArgumentParser) -> None:
     """``loglake repair LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "repair",
-            help="frontiers that another engine erased; tables that must be rebuilt",
-            description="Repair what other engines did to a lake's tables. Without --apply it only reports.",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        asked = parser.add_mutually_exclusive_group(required=True)
-        asked.add_argument(
-            "--frontiers",
-            action="store_true",
-            help="restore lost frontiers of logs whose rows and ledger agree in every offset",
-        )
-        asked.add_argument(
-            "--rebuild",
-            metavar="TABLE",
-            help="rebuild a table: from its rows, or by the next run; the old directory is kept",
-        )
-        asked.add_argument(
-            "--archive",
-            action="store_true",
-            help="read every archived file, and restore those that are gone or changed",
-        )
-        parser.add_argument(
-            "--from",
-            dest="copies",
-            action="append",
-            default=[],
-            metavar="COPY",
-            help="with --archive: a log directory or partition directory that may have the same bytes; repeatable",
-        )
-        parser.add_argument("--apply", action="store_true", help="do it; without it nothing is written")
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
-        if options.archive:
-            return guarded(lambda: _archive(options))
-        return guarded(lambda: _frontiers(options) if options.frontiers else _rebuild(options))
+    parser.description = "Repair what other engines did to a lake's tables. Without --apply it only reports."
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument(
+        "--frontiers",
+        action="store_true",
+        help="restore lost frontiers of logs whose rows and ledger agree in every offset",
+    )
+    asked.add_argument(
+        "--rebuild",
+        metavar="TABLE",
+        help="rebuild a table: from its rows, or by the next run; the old directory is kept",
+    )
+    asked.add_argument(
+        "--archive",
+        action="store_true",
+        help="read every archived file, and restore those that are gone or changed",
+    )
+    parser.add_argument(
+        "--from",
+        dest="copies",
+        action="append",
+        default=[],
+        metavar="COPY",
+        help="with --archive: a log directory or partition directory that may have the same bytes; repeatable",
+    )
+    parser.add_argument("--apply", action="store_true", help="do it; without it nothing is written")
+    parser.set_defaults(func=guarded(_repair))
 
 
-repair_command = RepairCommand()
+def _repair(options: argparse.Namespace) -> int:
+    if options.archive:
+        return _archive(options)
+    return _frontiers(options) if options.frontiers else _rebuild(options)
 
 
 # --- frontiers --------------------------------------------------------------------------------------------------------
@@ -207,7 +198,6 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.delta.state import tables_file
     from spark_jobs.lake.published import withdrawals
     from spark_jobs.lake.store import lease
@@ -258,7 +248,6 @@ def plan(lake: str, name: str) -> Rebuild:
     Raises:
         JobError: The table is on an object store and cannot be derived.
     """
-    from spark_jobs.errors import JobError
     from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
     from spark_jobs.lake.store import storage
 
@@ -302,7 +291,6 @@ def plan(lake: str, name: str) -> Rebuild:
 
 def _before_others(lake: str, name: str) -> int | None:
     """The version before other programs removed or wrote rows; None: they did not, or a commit of ours followed."""
-    from spark_jobs.errors import TableUnreadable
     from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
     from spark_jobs.lake.delta.state.foreign_commits import commits_since
     from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading
@@ -358,7 +346,6 @@ def _copy(lake: str, name: str, run_id: str) -> None:
     from pyspark.errors import PySparkException
 
     from spark_jobs.engine.session import get_session
-    from spark_jobs.errors import JobError
     from spark_jobs.lake_commands import table_rebuild
     from spark_jobs.lake_commands.table_rebuild import rebuild
 
@@ -391,7 +378,6 @@ def _has_deleted_files(lake: str) -> bool:
 
 def _can_be_opened(lake: str, name: str) -> bool:
     """Return whether the table is there, and its log can be read."""
-    from spark_jobs.errors import TableUnreadable
     from spark_jobs.lake.delta.tables.snapshots import open_table
 
     try:
@@ -409,7 +395,6 @@ def _is_readable(lake: str, name: str) -> bool:
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
-    from spark_jobs.errors import JobError
     from spark_jobs.lake.delta.tables.snapshots import open_table
 
     try:

@@ -17,13 +17,14 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.errors import guarded
+from spark_jobs.lake_commands.outcome import lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.lake.view.runs.run_rows import RunRow
@@ -33,29 +34,19 @@ SHOWN = 20
 """Runs that are shown without ``--last`` and ``--since``."""
 
 
-class RunsCommand:
+def runs_command(parser: argparse.ArgumentParser) -> None:
     """``loglake runs LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "runs",
-            help="the latest runs of a lake: outcome, figures, durations",
-            description="Print the latest runs of a lake that did work or failed, the newest first: outcome, figures "
-            "and the time of each phase. Only reads.",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument(
-            "--last", type=natural, metavar="N", help=f"at most N runs; default: {SHOWN}, with --since all"
-        )
-        parser.add_argument("--since", type=time_ms, metavar="TIME", help="only runs that began at this time or later")
-        parser.add_argument("--job", choices=JOB_NAMES, help="only runs of this job")
-        parser.add_argument("--failed", action="store_true", help="only runs that failed, or had failed checks")
-        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-        parser.set_defaults(func=lambda options: guarded(lambda: _show(options)))
-
-
-runs_command = RunsCommand()
+    parser.description = (
+        "Print the latest runs of a lake that did work or failed, the newest first: outcome, figures "
+        "and the time of each phase. Only reads."
+    )
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    parser.add_argument("--last", type=natural, metavar="N", help=f"at most N runs; default: {SHOWN}, with --since all")
+    parser.add_argument("--since", type=time_ms, metavar="TIME", help="only runs that began at this time or later")
+    parser.add_argument("--job", choices=JOB_NAMES, help="only runs of this job")
+    parser.add_argument("--failed", action="store_true", help="only runs that failed, or had failed checks")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=guarded(_show))
 
 
 def _show(options: argparse.Namespace) -> int:

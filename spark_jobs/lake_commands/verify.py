@@ -25,15 +25,15 @@ from logcore.segments.filenames import TopicPartition
 from logcore.texts import json_shown, shown
 from spark_jobs import launch
 from spark_jobs.engine.job_engine import chosen_engine
-from spark_jobs.errors import UsageError
+from spark_jobs.errors import UsageError, guarded
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.harmed_places import harmed_place
-from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_verification.progress import resumed
 from spark_jobs.lake_verification.whole_lake import LakeVerification, Sample, VerifiedSoFar, verify_whole_lake
 from spark_jobs.placed_finding import PlacedFinding
 
 
+@guarded
 def verify_lake(arguments: argparse.Namespace) -> int:
     """Verify the lake at ``arguments.paths``; return the exit code.
 
@@ -41,10 +41,6 @@ def verify_lake(arguments: argparse.Namespace) -> int:
         arguments: Arguments of ``loglake verify``: paths, topic, partition, sample (number and total, or None), resume,
             format.
     """
-    return guarded(lambda: _verify(arguments))
-
-
-def _verify(arguments: argparse.Namespace) -> int:
     if len(arguments.paths) > 1:
         raise UsageError("name exactly one lake.")
     lake = storage.absolute(arguments.paths[0])

@@ -19,13 +19,14 @@ import getpass
 import socket
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import clock_ms, natural, offset_range, selection_of
 from logcore.exit_codes import ExitCode
+from spark_jobs.errors import guarded
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake_commands.outcome import guarded, lake_at, recorded
+from spark_jobs.lake_commands.outcome import lake_at, recorded
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.withdrawals import WithdrawalPlan
@@ -36,39 +37,27 @@ NOT_ERASED = (
 )
 
 
-class WithdrawCommand:
+def withdraw_command(parser: argparse.ArgumentParser) -> None:
     """``loglake withdraw LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "withdraw",
-            help="record that rows were deleted from records on purpose",
-            description="Compare the rows of the table records with the offset ledger, and list published offsets "
-            "whose rows are gone. With --apply, record them as withdrawn: checks are green without them, and no later "
-            "run brings them back (loglake run PATH --lake LAKE --replace A..B --include-withdrawn does). Rows that "
-            f"are still there are never removed. {NOT_ERASED}",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
-        parser.add_argument(
-            "--partition", action="append", default=[], type=natural, metavar="N", help="only this partition number"
-        )
-        parser.add_argument(
-            "--offsets", type=offset_range, metavar="A..B", help="only these offsets of each log (B is not included)"
-        )
-        parser.add_argument("--reason", metavar="TEXT", help="why, kept with the withdrawal")
-        parser.add_argument("--apply", action="store_true", help="record it; without it nothing is written")
-        parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="when, as it is recorded (default: now)")
-        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-        parser.set_defaults(func=self.run)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Run the command; return the exit code."""
-        return guarded(lambda: _withdraw(options))
-
-
-withdraw_command = WithdrawCommand()
+    parser.description = (
+        "Compare the rows of the table records with the offset ledger, and list published offsets "
+        "whose rows are gone. With --apply, record them as withdrawn: checks are green without them, and no later "
+        "run brings them back (loglake run PATH --lake LAKE --replace A..B --include-withdrawn does). Rows that "
+        f"are still there are never removed. {NOT_ERASED}"
+    )
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
+    parser.add_argument(
+        "--partition", action="append", default=[], type=natural, metavar="N", help="only this partition number"
+    )
+    parser.add_argument(
+        "--offsets", type=offset_range, metavar="A..B", help="only these offsets of each log (B is not included)"
+    )
+    parser.add_argument("--reason", metavar="TEXT", help="why, kept with the withdrawal")
+    parser.add_argument("--apply", action="store_true", help="record it; without it nothing is written")
+    parser.add_argument("--as-of", type=clock_ms, metavar="TIME", help="when, as it is recorded (default: now)")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=guarded(_withdraw))
 
 
 def _withdraw(options: argparse.Namespace) -> int:

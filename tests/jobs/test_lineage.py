@@ -101,9 +101,9 @@ def own(lake: Lake, tmp_path: Path) -> Lake:
 
 def ask(capsys: pytest.CaptureFixture[str], lake: Lake, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
     parser = argparse.ArgumentParser()
-    lineage_command.add_parser(parser.add_subparsers())
+    lineage_command(parser)
     table = str(lake.path / "tables" / "records")
-    options = parser.parse_args(["lineage", table, "--format", "jsonl", *arguments])
+    options = parser.parse_args([table, "--format", "jsonl", *arguments])
     capsys.readouterr()
     code = options.func(options)
     return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -328,21 +328,21 @@ def test_a_version_that_removed_rows_says_how_many(capsys, own: Lake):
 )
 def test_what_is_not_there_could_not_be_checked(capsys, lake: Lake, arguments: list[str], said: str):
     parser = argparse.ArgumentParser()
-    lineage_command.add_parser(parser.add_subparsers())
-    options = parser.parse_args(["lineage", str(lake.path / "tables" / "records"), *arguments])
+    lineage_command(parser)
+    options = parser.parse_args([str(lake.path / "tables" / "records"), *arguments])
     assert options.func(options) == 3
     assert said in capsys.readouterr().err
-    options = parser.parse_args(["lineage", str(lake.path / "tables" / "batches"), *arguments])
+    options = parser.parse_args([str(lake.path / "tables" / "batches"), *arguments])
     assert options.func(options) == 64
     assert "tables/records" in capsys.readouterr().err
 
 
 def test_a_lake_alone_means_its_records(capsys, lake: Lake):
     parser = argparse.ArgumentParser()
-    lineage_command.add_parser(parser.add_subparsers())
+    lineage_command(parser)
     said = []
     for table in (lake.path, lake.path / "tables" / "records"):
-        options = parser.parse_args(["lineage", str(table), "--offset", "plain-1:6"])
+        options = parser.parse_args([str(table), "--offset", "plain-1:6"])
         assert options.func(options) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
@@ -350,10 +350,10 @@ def test_a_lake_alone_means_its_records(capsys, lake: Lake):
 
 def test_a_person_reads_the_same(capsys, lake: Lake, facts: Facts):
     parser = argparse.ArgumentParser()
-    lineage_command.add_parser(parser.add_subparsers())
+    lineage_command(parser)
     table = str(lake.path / "tables" / "records")
     for asked in (["--offset", "plain-1:6"], ["--version", "2"]):
-        options = parser.parse_args(["lineage", table, *asked])
+        options = parser.parse_args([table, *asked])
         assert options.func(options) == 0
         said = capsys.readouterr().out
         assert f"{0:020d}.log position {len(facts.first)}" in said

@@ -70,8 +70,8 @@ def delete(lake: Lake, where: str, topic: str = "orders") -> None:
 
 def command(lake: Lake, *options: str) -> int:
     parser = argparse.ArgumentParser()
-    withdraw_command.add_parser(parser.add_subparsers())
-    chosen = parser.parse_args(["withdraw", str(lake.path), *options])
+    withdraw_command(parser)
+    chosen = parser.parse_args([str(lake.path), *options])
     chosen.now_ms = AS_OF_MS
     code: int = chosen.func(chosen)
     return code
@@ -329,9 +329,9 @@ def test_a_path_that_is_no_lake_is_wrong_usage_and_makes_nothing(tmp_path, capsy
 
 def explained(lake: Lake, offset: int, capsys: pytest.CaptureFixture[str], form: str = "jsonl") -> tuple[int, str]:
     parser = argparse.ArgumentParser()
-    lineage_command.add_parser(parser.add_subparsers())
+    lineage_command(parser)
     table = str(lake.path / "tables" / "records")
-    options = parser.parse_args(["lineage", table, "--offset", f"orders-0:{offset}", "--format", form])
+    options = parser.parse_args([table, "--offset", f"orders-0:{offset}", "--format", form])
     return options.func(options), capsys.readouterr().out
 
 

@@ -34,21 +34,16 @@ _USED = (
 )
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `compact` to the command line."""
-    parser = subparsers.add_parser(
-        "compact",
-        parents=[parent],
-        help="one cleaner round, as the broker would do it",
-        description="Make a copy of a partition directory that is cleaned by key, as one round of a broker's log "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `compact`."""
+    parser.description = (
+        "Make a copy of a partition directory that is cleaned by key, as one round of a broker's log "
         "cleaner leaves it: from the first segment up to the active one, the last stable offset, or segments younger "
         "than min.compaction.lag.ms. The dirty ratio and cleanup.policy of the log do not matter. Every batch is "
-        "verified first. Damaged segments, and segments that would be merged with them, are copied unchanged.",
+        "verified first. Damaged segments, and segments that would be merged with them, are copied unchanged."
     )
     maintenance.add_arguments(parser)
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

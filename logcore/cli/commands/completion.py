@@ -13,17 +13,12 @@ from logcore.exit_codes import ExitCode
 SHELLS = ("bash", "zsh", "fish")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `completion` to the command line."""
-    parser = subparsers.add_parser(
-        "completion",
-        parents=[parent],
-        help="completion of commands and options for bash, zsh and fish",
-        description="Print the completion of this installation's commands and options for a shell. Write it where the "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `completion`."""
+    parser.description = (
+        "Print the completion of this installation's commands and options for a shell. Write it where the "
         "shell looks: ~/.local/share/bash-completion/completions/loglake, _loglake in a folder of zsh's fpath, or "
-        "~/.config/fish/completions/loglake.fish.",
+        "~/.config/fish/completions/loglake.fish."
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that will read it")
     parser.set_defaults(func=run)

@@ -21,16 +21,11 @@ from logcore.cli.doctor.checks import (
 )
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `doctor` to the command line."""
-    parser = subparsers.add_parser(
-        "doctor",
-        parents=[parent],
-        help="whether this installation, its folders, lakes and sources are in order",
-        description="Check this installation: one line for each check. Exit code 0: all fine, 1: warnings, "
-        "3: something cannot work.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `doctor`."""
+    parser.description = (
+        "Check this installation: one line for each check. Exit code 0: all fine, 1: warnings, "
+        "3: something cannot work."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="sources: log directories, s3://bucket/prefix")
     parser.add_argument("--lake", metavar="LAKE", help="a lake; default: all that are registered in the home")

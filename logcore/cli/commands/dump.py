@@ -219,16 +219,11 @@ def _is_directory(path: str) -> bool:
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `dump` to the command line."""
-    parser = subparsers.add_parser(
-        "dump",
-        parents=[parent],
-        help="records, or batch headers, index entries, checkpoints",
-        description="Print the content of logs. Like a broker to a consumer, a directory shows the records from its "
-        "log start to its high watermark; --all, or the name of a single file, shows everything.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `dump`."""
+    parser.description = (
+        "Print the content of logs. Like a broker to a consumer, a directory shows the records from its "
+        "log start to its high watermark; --all, or the name of a single file, shows everything."
     )
     add_paths(parser)
     add_choice(parser)
@@ -271,7 +266,7 @@ def add_parser(
         "--decode", action="store_true", help="text, jsonl: internal topics as Kafka's decoders print them"
     )
     parser.add_argument("--text", action="store_true", help="jsonl, csv: keys and values as text where they are UTF-8")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

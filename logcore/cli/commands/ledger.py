@@ -26,17 +26,12 @@ from logcore.storage.discovery import shown
 from logcore.storage.files import new_text
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `ledger` to the command line."""
-    parser = subparsers.add_parser(
-        "ledger",
-        parents=[parent],
-        help="what became of every offset",
-        description="Report the outcome of every offset from 0 to the log's end, or to a high watermark above it: "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `ledger`."""
+    parser.description = (
+        "Report the outcome of every offset from 0 to the log's end, or to a high watermark above it: "
         "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, "
-        "a later batch that only cleaning leaves, or --config cleanup.policy=compact shows that the log is cleaned.",
+        "a later batch that only cleaning leaves, or --config cleanup.policy=compact shows that the log is cleaned."
     )
     add_paths(parser)
     add_choice(parser)
@@ -44,7 +39,7 @@ def add_parser(
     add_meaning(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument("--svg", metavar="FILE", help="also draw the ranges, as a new SVG file")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

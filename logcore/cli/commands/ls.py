@@ -51,21 +51,14 @@ class Summary:
                 self.first_timestamp = header.max_timestamp if header.base_timestamp < 0 else header.base_timestamp
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `ls` to the command line."""
-    parser = subparsers.add_parser(
-        "ls",
-        parents=[parent],
-        help="topic partitions with segments, offsets, bytes, formats, codecs, time range",
-        description="List the topic partitions at some paths. Each byte is checked, and damage is left out.",
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `ls`."""
+    parser.description = "List the topic partitions at some paths. Each byte is checked, and damage is left out."
     add_paths(parser)
     add_choice(parser)
     add_remote(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

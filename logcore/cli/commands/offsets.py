@@ -52,17 +52,12 @@ def moment(text: str) -> int:
     return at
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `offsets` to the command line."""
-    parser = subparsers.add_parser(
-        "offsets",
-        parents=[parent],
-        help="what a broker's ListOffsets would answer",
-        description="Print the offset that a broker would answer for a time: that of the first record with this "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `offsets`."""
+    parser.description = (
+        "Print the offset that a broker would answer for a time: that of the first record with this "
         "timestamp or a later one, -1 if there is none. If a broker does not know the timestamps of a segment (format "
-        "v0, a lost time index), the modification time of its file counts, as for a broker.",
+        "v0, a lost time index), the modification time of its file counts, as for a broker."
     )
     add_paths(parser)
     add_choice(parser)
@@ -92,7 +87,7 @@ def add_parser(
         metavar="checkpoint|log-end|N",
         help="where a directory's records end (default: its replication-offset-checkpoint)",
     )
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

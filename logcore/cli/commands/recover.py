@@ -29,23 +29,18 @@ _ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_
 _ADVICE = " With --salvage its good batches are kept."
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `recover` to the command line."""
-    parser = subparsers.add_parser(
-        "recover",
-        parents=[parent],
-        help="what a broker's unclean start would leave",
-        description="Make a copy of a partition directory as a broker leaves it when it starts after a kill: the "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `recover`."""
+    parser.description = (
+        "Make a copy of a partition directory as a broker leaves it when it starts after a kill: the "
         "valid prefix of the log from the recovery point on, with rebuilt side files. The report lists what the broker "
         "loses, damaged bytes that it leaves in the log, and offsets that are in no file. With --salvage no good batch "
         "is lost: damaged bytes are cut out, and good batches after them and later segments are kept. For whole log "
-        "directories each chosen log is copied, from the directory whose copy has the history.",
+        "directories each chosen log is copied, from the directory whose copy has the history."
     )
     maintenance.add_arguments(parser, several=True)
     parser.add_argument("--salvage", action="store_true", help="keep what a broker would lose")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -23,21 +23,16 @@ from logcore.logs.recovery.reindexing import plan_reindex
 _USED = ("segment.index.bytes", "index.interval.bytes")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `reindex` to the command line."""
-    parser = subparsers.add_parser(
-        "reindex",
-        parents=[parent],
-        help="index files as a broker's recovery writes them",
-        description="Make a copy of a partition directory whose .index, .timeindex, .txnindex and .snapshot files are "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `reindex`."""
+    parser.description = (
+        "Make a copy of a partition directory whose .index, .timeindex, .txnindex and .snapshot files are "
         "rebuilt from the segments, as a broker's recovery of all of them writes them. Segments are not changed; "
         "side files of a damaged segment are not changed either. For whole log directories each chosen log is "
-        "copied, from the directory whose copy has the history.",
+        "copied, from the directory whose copy has the history."
     )
     maintenance.add_arguments(parser, several=True)
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

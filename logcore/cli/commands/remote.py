@@ -17,17 +17,12 @@ from logcore.remote.inventory import FoundSegment
 from logcore.storage.discovery import shown
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `remote` to the command line."""
-    parser = subparsers.add_parser(
-        "remote",
-        parents=[parent],
-        help="the remote segments of tiered topics",
-        description="List the segments of tiered topics in remote storage. The records of __remote_log_metadata and "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `remote`."""
+    parser.description = (
+        "List the segments of tiered topics in remote storage. The records of __remote_log_metadata and "
         "the leader epochs of the logs decide which of them count. Objects that no metadata names, metadata without "
-        "objects and half copies are reported with their bytes. Nothing is ever deleted.",
+        "objects and half copies are reported with their bytes. Nothing is ever deleted."
     )
     add_paths(parser)
     parser.add_argument(
@@ -41,7 +36,7 @@ def add_parser(
     )
     add_choice(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -51,20 +51,15 @@ _USED = (
 )
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `retain` to the command line."""
-    parser = subparsers.add_parser(
-        "retain",
-        parents=[parent],
-        help="the segments left after retention",
-        description="Make a copy of a partition directory without the segments that one round of retention deletes: "
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `retain`."""
+    parser.description = (
+        "Make a copy of a partition directory without the segments that one round of retention deletes: "
         "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. "
         "With remote.storage.enable local.retention.* decide, and a segment goes by age or size only if "
         "__remote_log_metadata beside SRC says that remote storage has all of it. "
         "Settings without --config are those of __cluster_metadata-0 beside SRC, else Kafka's defaults. Nothing at or "
-        "above the high watermark is deleted, and nothing that damage hides.",
+        "above the high watermark is deleted, and nothing that damage hides."
     )
     maintenance.add_arguments(parser)
     parser.add_argument(
@@ -73,7 +68,7 @@ def add_parser(
         metavar="N",
         help="first do what deleteRecords up to offset N does; -1 means up to the high watermark",
     )
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

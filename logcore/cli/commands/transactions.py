@@ -22,16 +22,11 @@ from logcore.storage.discovery import shown
 _Line = dict[str, object]
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `transactions` to the command line."""
-    parser = subparsers.add_parser(
-        "transactions",
-        parents=[parent],
-        help="committed, aborted, open and lost transactions; last stable offset",
-        description="List the transactions of logs, only from the markers below the high watermark. Then report for "
-        "each log the number of transactions in each state and its last stable offset.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `transactions`."""
+    parser.description = (
+        "List the transactions of logs, only from the markers below the high watermark. Then report for "
+        "each log the number of transactions in each state and its last stable offset."
     )
     add_paths(parser)
     add_choice(parser)
@@ -47,7 +42,7 @@ def add_parser(
         "--as-of", type=clock_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -132,16 +132,11 @@ class Lines(CommandNotes):
         sys.stdout.write(f"  {_text(finding, self.terminal)}")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `verify` to the command line."""
-    parser = subparsers.add_parser(
-        "verify",
-        parents=[parent],
-        help="every rule over every byte",
-        description="Check every byte of segments and of their side files, and report the sums of all bytes. "
-        "For a lake: verify its archive, its tables and its offset ledger.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `verify`."""
+    parser.description = (
+        "Check every byte of segments and of their side files, and report the sums of all bytes. "
+        "For a lake: verify its archive, its tables and its offset ledger."
     )
     add_paths(parser, also="; or one LAKE: a directory with lake.json, or s3://bucket/prefix")
     add_choice(parser)
@@ -159,7 +154,7 @@ def add_parser(
         metavar="FILE",
         help="for a lake: record in FILE, outside of the lake, what is verified, and continue from there",
     )
-    parser.set_defaults(func=run, parser=parser)
+    parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -18,16 +18,11 @@ from logcore.texts import java_text, shown
 from logcore.topics.internal_topics import InternalTopic
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `groups` to the command line."""
-    parser = subparsers.add_parser(
-        "groups",
-        parents=[parent],
-        help="groups with their members, committed offsets and lag",
-        description="List the groups in __consumer_offsets as a coordinator would load them: state, members with their "
-        "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `groups`."""
+    parser.description = (
+        "List the groups in __consumer_offsets as a coordinator would load them: state, members with their "
+        "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH."
     )
     add_paths(parser)
     parser.add_argument(

@@ -23,16 +23,9 @@ _OF_BOOTSTRAP = -1
 """Offset of what only the snapshot at offset 0 says, with which a cluster begins."""
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `metadata` to the command line."""
-    parser = subparsers.add_parser(
-        "metadata",
-        parents=[parent],
-        help="topics, partitions, settings, brokers and features of a cluster",
-        description="Print the state of a cluster from the snapshots and the log of __cluster_metadata.",
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `metadata`."""
+    parser.description = "Print the state of a cluster from the snapshots and the log of __cluster_metadata."
     add_options(parser)
     parser.set_defaults(func=run)
 

@@ -13,16 +13,11 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.chosen_logs import matches_nothing
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
-) -> None:
-    """Add `topics` to the command line."""
-    parser = subparsers.add_parser(
-        "topics",
-        parents=[parent],
-        help="topics of a cluster with their partitions and settings",
-        description="List the topics of a cluster from the snapshots and the log of __cluster_metadata. Only settings "
-        "that were made for a topic are there; the defaults of brokers are not in the metadata.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `topics`."""
+    parser.description = (
+        "List the topics of a cluster from the snapshots and the log of __cluster_metadata. Only settings "
+        "that were made for a topic are there; the defaults of brokers are not in the metadata."
     )
     add_options(parser)
     parser.add_argument("--name", action="append", metavar="GLOB", help="only topics that match; repeatable")

@@ -44,10 +44,9 @@ from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
 from logcore.storage.objects.answers import said
 from logcore.texts import shown
-from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
+from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_commands.query.connection import QueryRows
 from spark_jobs.lake_commands.query.lake_views import LakeView
 
@@ -359,36 +358,28 @@ MOST_MEMORY_MIB = 1 << 30
 """A pebibyte; DuckDB refuses numbers that are far larger."""
 
 
-class QueryCommand:
+def query_command(parser: argparse.ArgumentParser) -> None:
     """``loglake query LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "query",
-            help="SQL over the tables of a lake",
-            description="Run SQL over the tables of a lake, by DuckDB in this process. Each table is a view of its "
-            "name; tables of topics are views such as decoded_orders. Without SQL it lists the views. Only reads; the "
-            "SQL sees no files and no network.",
-        )
-        parser.add_argument(
-            "lake", metavar="LAKE", help="a lake, or any folder of Delta tables: a directory, or s3://bucket/prefix"
-        )
-        parser.add_argument("sql", metavar="SQL", nargs="?", help="the query; - or a pipe: from standard input")
-        parser.add_argument("--format", choices=("text", "csv", "jsonl"), default="text")
-        parser.add_argument("--limit", type=natural, metavar="N", help="at most N rows; default: all, as text 100")
-        parser.add_argument(
-            "--memory",
-            type=_memory_mib,
-            default=MEMORY_MIB,
-            metavar="MIB",
-            help=f"memory of the query, at least {LEAST_MEMORY_MIB}; above that it uses temporary files (default: "
-            f"{MEMORY_MIB})",
-        )
-        parser.set_defaults(func=lambda options: guarded(lambda: _query(options)))
-
-
-query_command = QueryCommand()
+    parser.description = (
+        "Run SQL over the tables of a lake, by DuckDB in this process. Each table is a view of its "
+        "name; tables of topics are views such as decoded_orders. Without SQL it lists the views. Only reads; the "
+        "SQL sees no files and no network."
+    )
+    parser.add_argument(
+        "lake", metavar="LAKE", help="a lake, or any folder of Delta tables: a directory, or s3://bucket/prefix"
+    )
+    parser.add_argument("sql", metavar="SQL", nargs="?", help="the query; - or a pipe: from standard input")
+    parser.add_argument("--format", choices=("text", "csv", "jsonl"), default="text")
+    parser.add_argument("--limit", type=natural, metavar="N", help="at most N rows; default: all, as text 100")
+    parser.add_argument(
+        "--memory",
+        type=_memory_mib,
+        default=MEMORY_MIB,
+        metavar="MIB",
+        help=f"memory of the query, at least {LEAST_MEMORY_MIB}; above that it uses temporary files (default: "
+        f"{MEMORY_MIB})",
+    )
+    parser.set_defaults(func=guarded(_query))
 
 
 def _memory_mib(text: str) -> int:

@@ -23,14 +23,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from logcore.exit_codes import ExitCode
-from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.errors import JobError, UsageError, guarded
+from spark_jobs.lake_commands.outcome import lake_at
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.register.file_views import FileGroup, FileView
 from spark_jobs.lake_commands.register.registered_tables import RegisteredTable
@@ -203,28 +202,20 @@ _OF_ENGINE = {"output": DUCKDB, "url": UNITY, "catalog": UNITY}
 """Options that one engine alone has."""
 
 
-class RegisterCommand:
+def register_command(parser: argparse.ArgumentParser) -> None:
     """``loglake register LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "register",
-            help="the tables of a lake by name, in DuckDB, Spark or Unity Catalog",
-            description="Give another engine the tables of a lake by name. For DuckDB it writes a file with a view of "
-            "each table, which needs no extension and shows the rows of this moment. For Spark it prints statements. "
-            "In Unity Catalog it makes external tables; a token is read from UNITY_CATALOG_TOKEN.",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument("--in", dest="engine", choices=(DUCKDB, SPARK, UNITY), required=True, help="where")
-        parser.add_argument("-o", "--output", metavar="FILE", help="duckdb: the file; it is replaced in one step")
-        parser.add_argument("--schema", metavar="NAME", help="spark, unity: the schema (database) of the tables")
-        parser.add_argument("--url", metavar="URL", help="unity: the server, such as http://localhost:8080")
-        parser.add_argument("--catalog", metavar="NAME", help="unity: the catalog (default: unity)")
-        parser.set_defaults(func=lambda options: guarded(lambda: _register(options)))
-
-
-register_command = RegisterCommand()
+    parser.description = (
+        "Give another engine the tables of a lake by name. For DuckDB it writes a file with a view of "
+        "each table, which needs no extension and shows the rows of this moment. For Spark it prints statements. "
+        "In Unity Catalog it makes external tables; a token is read from UNITY_CATALOG_TOKEN."
+    )
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    parser.add_argument("--in", dest="engine", choices=(DUCKDB, SPARK, UNITY), required=True, help="where")
+    parser.add_argument("-o", "--output", metavar="FILE", help="duckdb: the file; it is replaced in one step")
+    parser.add_argument("--schema", metavar="NAME", help="spark, unity: the schema (database) of the tables")
+    parser.add_argument("--url", metavar="URL", help="unity: the server, such as http://localhost:8080")
+    parser.add_argument("--catalog", metavar="NAME", help="unity: the catalog (default: unity)")
+    parser.set_defaults(func=guarded(_register))
 
 
 def _register(options: argparse.Namespace) -> int:

@@ -14,37 +14,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.cli.reading.arguments import positive
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
+from spark_jobs.errors import guarded
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
-from spark_jobs.lake_commands.outcome import guarded
 
 if TYPE_CHECKING:
     from spark_jobs.outlines import LatestOutline
 
 
-class LatestCommand:
+def latest_command(parser: argparse.ArgumentParser) -> None:
     """``loglake latest LAKE``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "latest",
-            help="tables of the newest row of each key",
-            description="Bring the tables latest/TOPIC up to what is published, as the policies say (latest). It can "
-            "be killed and run again at any moment.",
-        )
-        add_options(parser, "compute all rows of this topic again")
-        parser.add_argument(
-            "--keys-in-memory", type=positive, metavar="N", help="keys in memory of a task, 51 bytes each"
-        )
-        parser.set_defaults(func=lambda options: guarded(lambda: _latest(options)))
-
-
-latest_command = LatestCommand()
+    parser.description = (
+        "Bring the tables latest/TOPIC up to what is published, as the policies say (latest). It can "
+        "be killed and run again at any moment."
+    )
+    add_options(parser, "compute all rows of this topic again")
+    parser.add_argument("--keys-in-memory", type=positive, metavar="N", help="keys in memory of a task, 51 bytes each")
+    parser.set_defaults(func=guarded(_latest))
 
 
 def _latest(options: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,7 +56,7 @@ from logcore.cli.reading.arguments import positive, time_ms
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.offset_ledger import OffsetState
-from spark_jobs.errors import UsageError
+from spark_jobs.errors import UsageError, guarded
 from spark_jobs.lake.delta.files.parquet_files import row_groups
 from spark_jobs.lake.delta.files.typed_files import TypedFiles
 from spark_jobs.lake.field_ids import as_in_table
@@ -66,7 +66,7 @@ from spark_jobs.lake.segments import ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.lake_commands.outcome import guarded, lake_at
+from spark_jobs.lake_commands.outcome import lake_at
 from spark_jobs.policies.compression import DEFAULT
 
 if TYPE_CHECKING:
@@ -278,38 +278,30 @@ def write_delta(path: str, spec: TableSpec, logs: Logs, described: Callable[[], 
         raise
 
 
-class StateCommand:
+def state_command(parser: argparse.ArgumentParser) -> None:
     """``loglake state LAKE TOPIC``."""
-
-    def add_parser(self, subparsers: Any) -> None:
-        """Declare the command and its options."""
-        parser = subparsers.add_parser(
-            "state",
-            help="the newest row of each key below an offset or a time",
-            description="Write the newest row of each key and log of a topic as it was at an offset or a time, from "
-            "the published records. Tombstones and records without a key are left out and counted.",
-        )
-        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
-        parser.add_argument("topic", metavar="TOPIC", help="a topic of the lake")
-        parser.add_argument(
-            "--at",
-            required=True,
-            metavar="WHEN",
-            help="TOPIC-PARTITION:OFFSET[,…] for records below these offsets, other partitions left out; or a time, "
-            "which is in each log the first offset whose record is not before it",
-        )
-        parser.add_argument("--out", required=True, metavar="PATH", help="what to write; it must not exist")
-        parser.add_argument("--format", choices=("parquet", "delta"), default="parquet")
-        parser.add_argument(
-            "--keep-tombstones", action="store_true", help="keep deleted keys, as rows whose is_deleted is true"
-        )
-        parser.add_argument(
-            "--keys-in-memory", type=positive, metavar="N", help="keys in memory, 51 bytes each; more go to files"
-        )
-        parser.set_defaults(func=lambda options: guarded(lambda: _write(options)))
-
-
-state_command = StateCommand()
+    parser.description = (
+        "Write the newest row of each key and log of a topic as it was at an offset or a time, from "
+        "the published records. Tombstones and records without a key are left out and counted."
+    )
+    parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+    parser.add_argument("topic", metavar="TOPIC", help="a topic of the lake")
+    parser.add_argument(
+        "--at",
+        required=True,
+        metavar="WHEN",
+        help="TOPIC-PARTITION:OFFSET[,…] for records below these offsets, other partitions left out; or a time, "
+        "which is in each log the first offset whose record is not before it",
+    )
+    parser.add_argument("--out", required=True, metavar="PATH", help="what to write; it must not exist")
+    parser.add_argument("--format", choices=("parquet", "delta"), default="parquet")
+    parser.add_argument(
+        "--keep-tombstones", action="store_true", help="keep deleted keys, as rows whose is_deleted is true"
+    )
+    parser.add_argument(
+        "--keys-in-memory", type=positive, metavar="N", help="keys in memory, 51 bytes each; more go to files"
+    )
+    parser.set_defaults(func=guarded(_write))
 
 
 @dataclass(slots=True)
@@ -374,7 +366,6 @@ def _state(lake: str, topic: str, at: str) -> _State:
         UsageError: The lake has no such topic, or the cut has no known form.
         TableUnreadable: A table is damaged.
     """
-    from spark_jobs.errors import UsageError
     from spark_jobs.lake.delta.files.live_files import newest_files
     from spark_jobs.lake.ledger import frontier
     from spark_jobs.lake.published.log_cuts import cuts_at_time

@@ -36,13 +36,13 @@ class Made:
 
 
 def command(made: Made, *options: str) -> int:
-    return called(repair_command, "repair", made, *options)
+    return called(repair_command, made, *options)
 
 
-def called(which: Any, name: str, made: Made, *options: str) -> int:
+def called(which: Any, made: Made, *options: str) -> int:
     parser = argparse.ArgumentParser()
-    which.add_parser(parser.add_subparsers())
-    chosen = parser.parse_args([name, str(made.lake.path), *options])
+    which(parser)
+    chosen = parser.parse_args([str(made.lake.path), *options])
     chosen.now_ms = AS_OF_MS
     code: int = chosen.func(chosen)
     return code

@@ -39,7 +39,7 @@ def comparable(made: Made, name: str) -> list[str]:
 )
 def test_a_damaged_state_table_is_made_again_by_the_next_run_and_no_row_is_published_twice(made, name):
     DeltaTable(made.table()).delete("topic = 'orders' AND offset IN (3, 4)")
-    called(withdraw_command, "withdraw", made, "--apply")
+    called(withdraw_command, made, "--apply")
     state = ("validations", "batches", "findings", "quarantine", "transactions", "offset_ledger", "logs")
     before = {each: comparable(made, each) for each in state}
     damage(made, name)

@@ -359,16 +359,10 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: Captured
     assert said.count("\n") == 1
 
 
-class Joined:
+def joined(parser: argparse.ArgumentParser) -> None:
     """A command as another package would bring it."""
-
-    def add_parser(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-        parser = subparsers.add_parser("run", help="stands in for the main job")
-        parser.add_argument("--code", type=int)
-        parser.set_defaults(func=lambda arguments: arguments.code)
-
-
-JOINED = Joined()
+    parser.add_argument("--code", type=int)
+    parser.set_defaults(func=lambda arguments: arguments.code)
 
 
 def entry_points(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
@@ -380,7 +374,7 @@ def test_a_command_joins_by_entry_point_and_gives_its_own_code(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setitem(sys.modules, "joined_command", sys.modules[__name__])
-    entry_points(monkeypatch, ("run", "joined_command:JOINED"))
+    entry_points(monkeypatch, ("run", "joined_command:joined"))
     assert main.main(["run", "--code", "2"]) == 2
     assert main.main(["run", "--code", "many"]) == 64
     capsys.readouterr()
