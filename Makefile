@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars wheel bundle demo quick coverage test test-long faults ui lint bench pages browser-setup image-setup screenshots lock clean
+.PHONY: help setup jars wheel bundle demo quick coverage test test-long versions faults ui lint bench pages browser-setup image-setup screenshots lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -59,9 +59,17 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	LOGLAKE_TEST_EVERY_SNAPSHOT=1 .venv/bin/python -m pytest -q tests/object_store/test_corpus.py tests/cluster/test_corpus.py
 	LOGLAKE_TEST_EVERY_TICK=1 .venv/bin/python -m pytest -q tests/dagster/test_sensor.py
 	LOGLAKE_TEST_EVERY_BIT=1 .venv/bin/python -m pytest -q tests/fuzz/test_header_bits.py
+	$(MAKE) versions
 	LOGLAKE_TEST_MESSAGES=1000000 .venv/bin/python -m pytest -q -s tests/unit/logcore/messages
 	LOGLAKE_TEST_VALUES=1000000 .venv/bin/python -m pytest -q -s tests/unit/logcore/values
 	.venv/bin/python -m tests.long_runs
+
+versions: setup jars ## the fast tests with the oldest packages that the wheel allows, or with PYTHON=3.13 and the newest
+	.venv/bin/uv venv -q --clear -p $(or $(PYTHON),3.11) .venv-versions
+	.venv/bin/uv pip compile -q pyproject.toml --extra lake --extra s3 --extra remote -p .venv-versions \
+		--resolution $(if $(PYTHON),highest,lowest-direct) -o .venv-versions/constraints.txt
+	.venv/bin/uv pip install -q -p .venv-versions -c .venv-versions/constraints.txt -e '.[lake,s3,remote]' --group test
+	.venv-versions/bin/python -m pytest -q -n 2 -m "not slow and not long" tests/unit
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults

@@ -94,7 +94,8 @@ def test_the_lock_has_every_package_that_is_requested():
     asked = [
         *project["project"]["dependencies"],
         *project["project"]["optional-dependencies"]["jvm"],
-        *project["dependency-groups"]["dev"],
+        *project["dependency-groups"]["test"],
+        *(line for line in project["dependency-groups"]["dev"] if isinstance(line, str)),
     ]
     names = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in asked}
     locked = {
