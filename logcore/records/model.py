@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from logcore.records.compression import Codec
 
@@ -127,6 +128,32 @@ class BatchHeader:
     def delete_horizon_ms(self) -> int | None:
         """The time from which compaction may remove the batch's tombstones or marker; None if not set yet."""
         return self.base_timestamp if self.magic >= MAGIC_V2 and self.attributes & DELETE_HORIZON_BIT else None
+
+    def columns(self, control_type: object = None) -> dict[str, Any]:
+        """The fields by their names in `loglake dump --batches` and in the table `batches`, which add a few.
+
+        Args:
+            control_type: What the marker says, if it is one.
+        """
+        return {
+            "size": self.size,
+            "magic": self.magic,
+            "base_offset": self.base_offset,
+            "last_offset": self.last_offset,
+            "record_count": self.record_count,
+            "codec": self.codec.kafka_name,
+            "timestamp_type": self.timestamp_type.kafka_name,
+            "max_timestamp": self.max_timestamp,
+            "delete_horizon_ms": self.delete_horizon_ms,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+            "base_sequence": self.base_sequence,
+            "is_transactional": self.is_transactional,
+            "is_control": self.is_control,
+            "control_type": None if control_type is None else str(control_type),
+            "leader_epoch": self.partition_leader_epoch,
+            "crc": self.crc,
+        }
 
     @property
     def is_wrapper(self) -> bool:

@@ -84,31 +84,12 @@ def group_rows(
     ends = LogEnds(cluster.logs)
     for group in groups:
         place = cluster.place(group.log) | {"group": group.state.group, "standing": standing(group.log)}
-        state = group.state
-        rows["cluster_groups"].append(
-            place
-            | {
-                "type": state.kind,
-                "state": state.state,
-                "epoch": state.epoch,
-                "protocol_type": state.protocol_type,
-                "assignor": state.assignor,
-                "members": len(state.members),
-            }
-        )
-        rows["cluster_group_members"] += [
-            place
-            | {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "host": member.host,
-                "assignment": [
-                    f"{topic}-{number}" for topic, numbers in sorted(member.assignment.items()) for number in numbers
-                ],
-            }
-            for member in state.members
-        ]
+        members = group.state.members
+        rows["cluster_groups"].append(place | group.state.columns | {"members": len(members)})
+        for member in members:
+            assigned = sorted(member.assignment.items())
+            partitions = [f"{topic}-{number}" for topic, numbers in assigned for number in numbers]
+            rows["cluster_group_members"].append(place | member.columns | {"assignment": partitions})
         rows["cluster_group_offsets"] += _offsets(group, place, ends, open_transactions, notes)
     return rows
 

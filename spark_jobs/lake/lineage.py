@@ -119,12 +119,12 @@ def _open(lake: str, log: LogRow, offset: int, ledger: LedgerRow, batch: Archive
 
 def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) -> str:
     """Describe the transaction of a batch: `` (producer 7 epoch 0, offsets 4 to 9, marker at 12)``."""
-    if batch is None or not batch.is_transactional:
+    if batch is None or not batch.header.is_transactional:
         return ""
     columns = ["producer_id", "producer_epoch", "first_offset", "last_offset", "marker_offset"]
     where: list[tuple[str, str, object]] = [
         ("log", "==", log),
-        ("producer_id", "==", batch.producer_id),
+        ("producer_id", "==", batch.header.producer_id),
         ("first_offset", "<", offset + 1),
     ]
     rows = [r for r in read_rows(lake, "transactions", columns, where).to_pylist() if r["last_offset"] >= offset]
@@ -382,10 +382,11 @@ def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[Arc
     except LogError as error:
         return None, [f"the batch at position {segment.start + position} of {file} cannot be read: {error}"]
     if not batch.crc_ok:
-        found_here = f"its checksum is {batch.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
+        found_here = f"its checksum is {batch.header.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
         return batch, [f"the batch at position {batch.archive_position} of {file} has changed: {found_here}"]
-    if not batch.base_offset <= offset <= batch.last_offset:
-        found_here = f"holds offsets [{batch.base_offset}, {batch.last_offset + 1}), not {offset}"
+    header = batch.header
+    if not header.base_offset <= offset <= header.last_offset:
+        found_here = f"holds offsets [{header.base_offset}, {header.next_offset}), not {offset}"
         return batch, [f"the batch at position {batch.archive_position} of {file} {found_here}"]
     return batch, []
 

@@ -301,18 +301,15 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
         "ledger": None
         if ledger is None
         else {
-            "start_offset": ledger.start_offset,
-            "end_offset": ledger.end_offset,
+            **_named(ledger, "start_offset", "end_offset"),
             "state": str(ledger.state),
             "evidence": ledger.shown_by,
-            "published": ledger.published,
-            "archived": ledger.archived,
-            "withdrawn": ledger.withdrawn,
+            **_named(ledger, "published", "archived", "withdrawn"),
         },
         "frontier": found.frontier,
         "segment": None if found.segment is None else segment_fields(lake, found.segment, held=found.held),
         "successors": [segment_fields(lake, segment) for segment in found.successors],
-        "batch": None if found.batch is None else asdict(found.batch) | {"crc_ok": found.batch.crc_ok},
+        "batch": None if found.batch is None else found.batch.plain,
         "commit": _commit_fields(found.commit),
         "published_by": _commit_fields(found.published_by),
         "findings": [asdict(finding) for finding in found.findings],
@@ -327,39 +324,23 @@ def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dic
     from spark_jobs.lake.segments.archived_batch import is_held
 
     return {
-        "segment_id": segment.segment_id,
-        "base_offset": segment.base_offset,
-        "next_offset": segment.next_offset,
-        "size": segment.size,
-        "digest": segment.digest,
-        "generation": segment.generation,
+        **_named(segment, "segment_id", "base_offset", "next_offset", "size", "digest", "generation"),
         "archive_file": segment.local_path(lake),
         "archive_start": segment.start,
         "held": is_held(lake, segment) if held is None else held,
-        "origin_file": segment.origin_file,
-        "origin_position": segment.origin_position,
-        "retired_ms": segment.retired_ms,
-        "retired_because": segment.retired_because,
-        "replaced_by": segment.replaced_by,
+        **_named(segment, "origin_file", "origin_position", "retired_ms", "retired_because", "replaced_by"),
     }
 
 
 def log_fields(lake: str, log: LogRows) -> dict[str, Any]:
     """The line of one log of a version."""
-    return {
-        "topic": log.topic,
-        "partition": log.partition,
-        "log": log.log,
-        "log_id": log.log_id,
-        "rows": log.rows,
-        "start_offset": log.start_offset,
-        "end_offset": log.end_offset,
-        "segments": [
-            ({"segment_id": each.segment_id} if each.segment is None else segment_fields(lake, each.segment))
-            | {"rows": each.rows, "first_offset": each.first_offset, "last_offset": each.last_offset}
-            for each in log.segments
-        ],
-    }
+    segments = [
+        ({"segment_id": each.segment_id} if each.segment is None else segment_fields(lake, each.segment))
+        | _named(each, "rows", "first_offset", "last_offset")
+        for each in log.segments
+    ]
+    names = ("topic", "partition", "log", "log_id", "rows", "start_offset", "end_offset")
+    return _named(log, *names) | {"segments": segments}
 
 
 def summary_fields(found: VersionLineage) -> dict[str, Any]:
@@ -379,14 +360,11 @@ def summary_fields(found: VersionLineage) -> dict[str, Any]:
 
 
 def _commit_fields(commit: Commit | None) -> dict[str, Any] | None:
-    if commit is None:
-        return None
-    return {
-        "version": commit.version,
-        "timestamp_ms": commit.timestamp_ms,
-        "operation": commit.operation,
-        "run_id": commit.run_id,
-    }
+    return None if commit is None else _named(commit, "version", "timestamp_ms", "operation", "run_id")
+
+
+def _named(of: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
 
 
 # --- for a person -----------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ FAULTS = (
     Fault(
         "lineage believes the stored checksum",
         "spark_jobs/lake/segments/archived_batch.py",
-        "        return self.crc == self.crc_computed",
+        "        return self.header.crc == self.crc_computed",
         "        return True",
         ("tests/jobs/test_lineage.py", "-k", "flipped"),
     ),

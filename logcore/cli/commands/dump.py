@@ -523,27 +523,6 @@ def _batch_lines(
 def _batch_fields(
     log: SourceLog, segment: SegmentFile, position: int, header: BatchHeader, control: object, crc_ok: bool
 ) -> dict[str, object]:
-    return {
-        "topic": log.topic_partition.topic,
-        "partition": log.topic_partition.partition,
-        "segment": segment.base_offset,
-        "position": position,
-        "size": header.size,
-        "magic": header.magic,
-        "base_offset": header.base_offset,
-        "last_offset": header.last_offset,
-        "record_count": header.record_count,
-        "codec": header.codec.kafka_name,
-        "timestamp_type": header.timestamp_type.kafka_name,
-        "max_timestamp": header.max_timestamp,
-        "delete_horizon_ms": header.delete_horizon_ms,
-        "producer_id": header.producer_id,
-        "producer_epoch": header.producer_epoch,
-        "base_sequence": header.base_sequence,
-        "is_transactional": header.is_transactional,
-        "is_control": header.is_control,
-        "control_type": None if control is None else str(control),
-        "leader_epoch": header.partition_leader_epoch,
-        "crc": header.crc,
-        "crc_ok": crc_ok,
-    }
+    name = log.topic_partition
+    place = {"topic": name.topic, "partition": name.partition, "segment": segment.base_offset, "position": position}
+    return place | header.columns(control) | {"crc_ok": crc_ok}

@@ -88,6 +88,9 @@ def _write(reading: LogReading, label: str, arguments: argparse.Namespace, now: 
         sys.stdout.write(f"{label}  {text}\n")
 
 
+_OF_TRANSACTION = ("producer_id", "producer_epoch", "first_offset", "last_offset", "marker_offset")
+
+
 def _place(log: SourceLog) -> _Line:
     name = log.topic_partition
     return {"topic": name.topic, "partition": name.partition, "directory": shown(log.directory)}
@@ -100,11 +103,7 @@ def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: 
         time = -1 if begun is None else time_of(log, begun)
         since = time if time >= 0 else None
     return _place(log) | {
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "first_offset": transaction.first_offset,
-        "last_offset": transaction.last_offset,
-        "marker_offset": transaction.marker_offset,
+        **{name: getattr(transaction, name) for name in _OF_TRANSACTION},
         "state": str(transaction.state),
         "since": since,
         "age_ms": None if since is None else now - since,

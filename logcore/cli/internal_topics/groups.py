@@ -87,28 +87,16 @@ def _fields(found_group: FoundGroup, ends: LogEnds, notes: CommandNotes) -> dict
             }
         )
     members = [
-        {
-            "member_id": member.member_id,
-            "instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "host": member.host,
+        member.columns
+        | {
             "assignment": [
                 {"topic": topic, "partitions": list(numbers)} for topic, numbers in sorted(member.assignment.items())
-            ],
+            ]
         }
         for member in state.members
     ]
-    return {
-        "group": state.group,
-        "type": state.kind,
-        "state": state.state,
-        "epoch": state.epoch,
-        "protocol_type": state.protocol_type,
-        "assignor": state.assignor,
-        "coordinator_partition": _partition(log),
-        "members": members,
-        "offsets": offsets,
-    }
+    rest = {"coordinator_partition": _partition(log), "members": members, "offsets": offsets}
+    return {"group": state.group} | state.columns | rest
 
 
 def _partition(log: SourceLog) -> int:

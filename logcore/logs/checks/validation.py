@@ -71,28 +71,9 @@ class BatchVerdict:
     def of(cls, batch: ScannedBatch) -> BatchVerdict:
         """The row of a batch that a scan found good."""
         header = batch.header
-        return cls(
-            position=batch.position,
-            size=header.size,
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            leader_epoch=header.partition_leader_epoch,
-            magic=header.magic,
-            crc=header.crc,
-            attributes=header.attributes,
-            codec=header.codec.kafka_name,
-            timestamp_type=header.timestamp_type.kafka_name,
-            base_timestamp=header.base_timestamp,
-            max_timestamp=header.max_timestamp,
-            delete_horizon_ms=header.delete_horizon_ms,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            record_count=header.record_count,
-            is_transactional=header.is_transactional,
-            is_control=header.is_control,
-            control_type=None if batch.control_type is None else str(batch.control_type),
-        )
+        columns = header.columns(batch.control_type)
+        position, attributes = batch.position, header.attributes
+        return cls(position=position, attributes=attributes, base_timestamp=header.base_timestamp, **columns)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -16,26 +17,13 @@ from spark_jobs.lake.retries import retried
 from spark_jobs.lake.table_specs import FINDINGS
 from spark_jobs.placed_finding import PlacedFinding
 
+_PLACE = ("log", "topic", "partition", "segment_id")
+
 
 def _row(placed: PlacedFinding, run_id: str, as_of_ms: int) -> dict[str, Scalar]:
-    f = placed.finding
-    return {
-        "finding_id": placed.finding_id,
-        "run_id": run_id,
-        "rule": f.rule,
-        "severity": str(f.severity),
-        "log": placed.log,
-        "topic": placed.topic,
-        "partition": placed.partition,
-        "segment_id": placed.segment_id,
-        "file": f.file,
-        "position": f.position,
-        "nbytes": f.nbytes,
-        "start_offset": f.start_offset,
-        "end_offset": f.end_offset,
-        "message": f.message,
-        "as_of_ms": as_of_ms,
-    }
+    where = {name: getattr(placed, name) for name in _PLACE}
+    said = asdict(placed.finding) | {"severity": str(placed.finding.severity)}
+    return {"finding_id": placed.finding_id, "run_id": run_id, **where, **said, "as_of_ms": as_of_ms}
 
 
 def from_plain(value: Mapping[str, Any]) -> Finding:
@@ -48,7 +36,7 @@ def read_findings(lake: str) -> list[PlacedFinding]:
     columns = [name for name in FINDINGS.names if name not in ("finding_id", "run_id", "as_of_ms")]
     placed = []
     for row in read_rows(lake, "findings", columns).to_pylist():
-        place = {name: row.pop(name) for name in ("log", "topic", "partition", "segment_id")}
+        place = {name: row.pop(name) for name in _PLACE}
         placed.append(PlacedFinding(from_plain(row), **place))
     return placed
 

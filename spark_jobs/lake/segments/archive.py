@@ -358,17 +358,8 @@ def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:
             s = replace(damaged, last_batch_end=None, next_offset=s.next_offset)
         if s.last_batch_end is None and earlier is not None:
             # Nothing in it is readable: agreement is checked with the batch before, growth continues after it.
-            tails[s.log] = LogTail(
-                next_offset=s.next_offset,
-                last_batch_base_offset=earlier.last_batch_base_offset,
-                last_batch_epoch=earlier.last_batch_epoch,
-                last_batch_crc=earlier.last_batch_crc,
-                last_batch_size=earlier.last_batch_size,
-                last_batch_end=earlier.last_batch_end,
-                last_batch_segment=earlier.last_batch_segment,
-                source_segment=s.origin_base_offset,
-                source_position=s.origin_position + s.size,
-            )
+            place = {"source_segment": s.origin_base_offset, "source_position": s.origin_position + s.size}
+            tails[s.log] = replace(earlier, next_offset=s.next_offset, **place)
             continue
         tails[s.log] = LogTail(
             next_offset=s.next_offset,

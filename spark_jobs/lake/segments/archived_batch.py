@@ -7,18 +7,21 @@ records are not read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from logcore.errors import LogError
-from logcore.records.batch import HEADER_SIZE, computed_crc, counted, read_header
+from logcore.records.batch import HEADER_SIZE, BatchHeader, computed_crc, counted, read_header
 from logcore.records.legacy import unfold
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import mapped_file, storage
 
+_NOT_READ = ("delete_horizon_ms", "control_type")
+
 
 @dataclass(frozen=True, slots=True)
 class ArchivedBatch:
-    """A batch read back from the archive; field names are those of ``loglake dump --batches``."""
+    """A batch read back from the archive."""
 
     position: int
     """Position in the segment, as in ``records.position``."""
@@ -26,22 +29,7 @@ class ArchivedBatch:
     """Position in the archived file; different if the segment was registered in place."""
     origin_position: int | None
     """Position in the file at the source; None for segments that we wrote."""
-    size: int
-    magic: int
-    base_offset: int
-    last_offset: int
-    record_count: int
-    codec: str
-    timestamp_type: str
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    is_transactional: bool
-    is_control: bool
-    leader_epoch: int
-    crc: int
-    """Checksum as stored in the batch."""
+    header: BatchHeader
     crc_computed: int
     """Checksum of its present bytes: CRC-32C, in formats before v2 CRC-32."""
     holds_offset: bool | None
@@ -50,7 +38,15 @@ class ArchivedBatch:
     @property
     def crc_ok(self) -> bool:
         """Whether the bytes match the stored checksum."""
-        return self.crc == self.crc_computed
+        return self.header.crc == self.crc_computed
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Its fields for JSON, with the names of ``loglake dump --batches``."""
+        place = {name: getattr(self, name) for name in ("position", "archive_position", "origin_position")}
+        batch = {name: value for name, value in self.header.columns().items() if name not in _NOT_READ}
+        checked = {name: getattr(self, name) for name in ("crc_computed", "holds_offset", "crc_ok")}
+        return place | batch | checked
 
 
 def is_held(lake: str, segment: Segment) -> bool:
@@ -87,25 +83,5 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
                 holds = any(record.offset - shift == offset for record in read_records(content, at, header))
             except LogError:
                 holds = None
-    return ArchivedBatch(
-        position=position,
-        archive_position=at,
-        origin_position=None if segment.generation else segment.origin_position + position,
-        size=header.size,
-        magic=header.magic,
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        record_count=header.record_count,
-        codec=header.codec.kafka_name,
-        timestamp_type=header.timestamp_type.kafka_name,
-        max_timestamp=header.max_timestamp,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-        is_control=header.is_control,
-        leader_epoch=header.partition_leader_epoch,
-        crc=header.crc,
-        crc_computed=crc,
-        holds_offset=holds,
-    )
+    origin = None if segment.generation else segment.origin_position + position
+    return ArchivedBatch(position, at, origin, header, crc, holds)

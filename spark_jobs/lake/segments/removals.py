@@ -227,14 +227,9 @@ class RecordedAction:
 
     def row(self, run_id: str) -> dict[str, object]:
         """Return the row of ``log_actions``: nothing in the segment changed."""
-        of = {name: getattr(self.segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
-        said = {"run_id": run_id, "action": self.action, "rule": self.rule, "reason": self.reason}
-        return (
-            of
-            | said
-            | {"bytes_before": self.segment.size, "bytes_after": self.segment.size}
-            | {"as_of_ms": self.as_of_ms}
-        )
+        said = {name: getattr(self, name) for name in ("action", "rule", "reason", "as_of_ms")}
+        size = self.segment.size
+        return _named(self.segment) | said | {"run_id": run_id, "bytes_before": size, "bytes_after": size}
 
 
 def finish(
@@ -324,6 +319,10 @@ def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
     return {(row["segment_id"], row["action"]) for row in rows}
 
 
+def _named(segment: Segment) -> dict[str, object]:
+    return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
+
+
 def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, object]:
     segment, replacement = removal.segment, removal.replacement
     lost = removal.records_before - removal.records_after
@@ -337,13 +336,8 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
         )
     else:
         rule, reason = explained or (RETENTION, "decided by a run that ended before it said why")
-    return {
+    return _named(segment) | {
         "run_id": run_id,
-        "log": segment.log,
-        "topic": segment.topic,
-        "log_id": segment.log_id,
-        "partition": segment.partition,
-        "segment_id": segment.segment_id,
         "action": removal.action,
         "rule": rule,
         "reason": reason,

@@ -150,7 +150,7 @@ def test_a_row_published_from_a_slice_is_traced_to_where_its_bytes_lie_now(lake)
     [_, joined] = live(lake, "orders")
     assert after.row.segment_id == row["segment_id"]
     assert (after.segment.segment_id, after.held, after.problems) == (joined["segment_id"], True, ())
-    assert after.batch.base_offset == before.batch.base_offset
+    assert after.batch.header.base_offset == before.batch.header.base_offset
     assert after.batch.origin_position == before.batch.origin_position
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.contracts import JobReport
@@ -30,6 +31,8 @@ OF_THE_LAKE = (
     "oldest_open_transaction_age_ms",
 )
 """Columns about the whole lake, not about what the run did."""
+_COLUMNS = {each.name for each in fields(RunRow)} - {"phases", "logs"}
+"""Columns that have the names of fields here, among others."""
 KEPT_MS = 7 * 86_400_000
 """Time after which the file of a run that was killed is removed."""
 
@@ -122,26 +125,17 @@ class UnfinishedRun:
             failed_step: The step that failed.
             error: Class of its error.
         """
+        done: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self) if each.name in _COLUMNS}
+        done |= {name: self.state.get(name) for name in OF_THE_LAKE}
         return RunRow(
-            run_id=self.run_id,
-            job=self.job,
-            started_by=self.started_by,
-            as_of_ms=self.as_of_ms,
+            **done,
             outcome=outcome,
             failed_step=failed_step,
             error=error,
-            engine=self.engine,
             changed_logs=len(self.changed),
-            segments=self.segments,
-            bytes=self.bytes,
-            records=self.records,
-            deleted_bytes=self.deleted_bytes,
-            failed_checks=self.failed_checks,
-            started_ms=self.started_ms,
             ended_ms=max(ended_ms, self.started_ms),
             phases=dict(self.phases),
             logs=None if self.logs is None else [LogOffsets(*each) for each in self.logs],
-            **{name: self.state.get(name) for name in OF_THE_LAKE},
         )
 
     # --- in the operator's home ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from logcore.cli.main import main
 from logcore.reading import segment_reading
 from tests import handmade
 from tests.broker_directory import LogDirectory
-from tests.unit.logcore.topics.test_offset_commits import key, text, value
+from tests.unit.logcore.topics.offset_commits import key, text, value
 
 NAMES = ("g", "group-1", 'a "quoted" name', "back\\slash", "größe", "tab\t", "")
 TOPIC_ID = b"\x01\x00\x10" + bytes(range(16))

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from logcore.topics.commit_columns import commit_columns
-from logcore.topics.group_states import OffsetCommit
-from tests.unit.logcore.topics.test_offset_commits import TEXTS, generic, key, value
+from tests.unit.logcore.topics.offset_commits import TEXTS, OffsetCommit, generic, key, value
 
 TOPIC_ID = b"\x01\x00\x10" + bytes(range(16))
 MUTANTS = int(os.environ.get("LOGLAKE_TEST_MESSAGES", "10000"))
