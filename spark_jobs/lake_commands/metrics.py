@@ -38,6 +38,7 @@ from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
+from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,7 @@ def metrics_command(parser: argparse.ArgumentParser) -> None:
 
 def _write(options: argparse.Namespace) -> int:
     from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import chosen_lakes
+    from spark_jobs.lake.view.registered_lakes import chosen_lakes, home_folder, read_home
 
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")
@@ -272,7 +273,8 @@ def _write(options: argparse.Namespace) -> int:
     names = Counter(lake.name for lake in home.lakes)
     lakes = [(lake.path, lake.name if names[lake.name] == 1 else lake.path) for lake in home.lakes]
     if options.output is not None:
-        _refuse_output(options.output, [path for path, _ in lakes])
+        registered = [lake.path for lake in read_home(home_folder()).lakes]
+        refuse_inside(options.output, [*(path for path, _ in lakes), *registered])
     code, samples = _samples(lakes, options.now_ms)
     if home.broken:
         code = ExitCode.NOT_CHECKED
@@ -284,30 +286,9 @@ def _write(options: argparse.Namespace) -> int:
     return code
 
 
-def _refuse_output(target: str, lakes: Sequence[str]) -> None:
-    """Refuse a file in a lake or in a source: of the lakes that are read, and of all that are registered.
-
-    Raises:
-        UsageError: It is in one of them.
-    """
-    from logcore.cli.reading.arguments import source_around
-    from logcore.storage.discovery import shown
-    from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import home_folder, lake_around, named_sources, read_home
-
-    registered = [lake.path for lake in read_home(home_folder()).lakes]
-    known = list(dict.fromkeys([*lakes, *registered]))
-    places = [lake for lake in known if not storage.is_remote(lake)]
-    places += [path for lake in known for path in named_sources(lake)]
-    around = lake_around(target) or source_around(target, places)
-    if around is not None:
-        raise UsageError(f"{shown(target)} is inside {shown(around)}. Name a file outside of lakes and sources.")
-
-
 def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, list[Any]]:
     """Return the figures of lakes, and the exit code."""
     from logcore.storage.discovery import shown
-    from spark_jobs.lake_commands.outcome import lake_at
 
     code, samples = ExitCode.CLEAN, []
     for path, name in lakes:

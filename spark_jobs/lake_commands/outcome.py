@@ -80,6 +80,22 @@ def lake_at(path: str) -> str:
     return lake
 
 
+def refuse_inside(target: str, lakes: Sequence[str]) -> None:
+    """Refuse a new file in any lake, or in a source of these lakes.
+
+    Raises:
+        UsageError: It is in one of them.
+    """
+    from logcore.cli.reading.arguments import source_around
+    from logcore.texts import shown
+    from spark_jobs.lake.view.registered_lakes import lake_around, named_sources
+
+    places = [*lakes, *(path for lake in dict.fromkeys(lakes) for path in named_sources(lake))]
+    around = lake_around(target) or source_around(target, places)
+    if around is not None:
+        raise UsageError(f"{shown(target)} is inside {shown(around)}. Name a file outside of lakes and sources.")
+
+
 def refuse_unmatched(lake: str, patterns: Sequence[str]) -> None:
     """Refuse patterns of ``--topic`` that match no topic of the lake: a misspelled name would do nothing unnoticed.
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
@@ -89,17 +90,11 @@ def _text(runs: Sequence[RunRow]) -> Iterator[str]:
         )
         for run in runs
     ]
-    widths = [max(len(row[at]) for row in (names, *rows)) for at in range(len(names))]
-    yield _line(names, widths)
-    for run, row in zip(runs, rows, strict=True):
-        yield _line(row, widths)
+    headings, *lines = aligned_table(names, rows, range(4, len(names))).splitlines()
+    yield headings
+    for run, line in zip(runs, lines, strict=True):
+        yield line
         yield from (f"  {note}" for note in _notes(run))
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Words to the left, numbers to the right."""
-    aligned = [c.ljust(w) if at < 4 else c.rjust(w) for at, (c, w) in enumerate(zip(cells, widths, strict=True))]
-    return "  ".join(aligned).rstrip()
 
 
 def _notes(run: RunRow) -> Iterator[str]:

@@ -40,7 +40,7 @@ FAULTS = (
     Fault(
         "metrics replace a segment of a source",
         "spark_jobs/lake_commands/metrics.py",
-        "        _refuse_output(options.output, [path for path, _ in lakes])",
+        "        refuse_inside(options.output, [*(path for path, _ in lakes), *registered])",
         "        pass",
         (METRICS, "-k", "refused_and_stays"),
     ),

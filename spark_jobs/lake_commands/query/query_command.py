@@ -39,6 +39,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
@@ -162,12 +163,9 @@ def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tup
 def _text(rows: QueryRows, limit: int) -> Iterator[str]:
     found = list(_limited(_rows(rows), limit + 1))
     shown = [[_text_cell(value) for value in values] for values in found[:limit]]
-    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in rows.schema]
-    names = [_text_cell(name) for name in rows.schema.names]
-    widths = [max(len(row[at]) for row in (names, *shown)) for at in range(len(names))]
-    for row in (names, *shown):
-        cells = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numbers, strict=True))
-        yield "  ".join(cells).rstrip() + "\n"
+    types = enumerate(rows.schema.types)
+    numbers = [at for at, kind in types if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
+    yield aligned_table([_text_cell(name) for name in rows.schema.names], shown, numbers)
     if len(found) > limit:
         yield f"… more rows: --limit N shows others than the first {limit:,}, --format csv or jsonl all\n"
 
@@ -440,5 +438,4 @@ def _listed(views: Sequence[OpenView]) -> list[str]:
     there = [(view.name, f"version {view.version}", view.one_row.replace("`", "")) for view in views]
     if not there:
         return ["no table yet\n"]
-    widths = [max(len(row[at]) for row in there) for at in range(2)]
-    return [f"{name.ljust(widths[0])}  {version.ljust(widths[1])}  {one_row}\n" for name, version, one_row in there]
+    return [aligned_table(there[0], there[1:])]

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, UsageError, guarded
-from spark_jobs.lake_commands.outcome import lake_at
+from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
 from spark_jobs.lake_commands.register.file_views import FileGroup, FileView
 from spark_jobs.lake_commands.register.registered_tables import RegisteredTable
@@ -278,10 +278,7 @@ def _refuse_place(lake: str, target: str) -> None:
     Raises:
         UsageError: The lake is on an object store, or the file would be there or in a lake or source.
     """
-    from logcore.cli.reading.arguments import source_around
-    from logcore.storage.discovery import shown
     from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import lake_around, named_sources
 
     if storage.is_remote(lake):
         raise UsageError(
@@ -290,6 +287,4 @@ def _refuse_place(lake: str, target: str) -> None:
         )
     if storage.is_remote(target):
         raise UsageError("FILE must be on a local disk.")
-    around = lake_around(target) or source_around(target, [lake, *named_sources(lake)])
-    if around is not None:
-        raise UsageError(f"{shown(target)} is inside {shown(around)}. Name a file outside of lakes and sources.")
+    refuse_inside(target, [lake])
