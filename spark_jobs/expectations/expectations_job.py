@@ -30,10 +30,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.errors import CorruptionReason
@@ -55,7 +53,7 @@ from spark_jobs.expectations.range_checks import (
     FrameRow,
     evaluate,
 )
-from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, opened
+from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, may_meet, opened, within
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import finding_rows, frontier
@@ -316,36 +314,12 @@ def _chunks(path: str, task: CountTask, columns: Sequence[str]) -> Iterator[pa.R
     """
     name = path.rpartition("/")[2]
     with suppress(FileUnreadable), opened(path, name, read_dictionary=["log_id"]) as file:
-        for i in range(file.num_row_groups):
-            if not _may_matter(file.metadata.row_group(i), task):
-                continue
-            for chunk in batches_of(file, path, name, CHUNK_ROWS, row_groups=[i], columns=list(columns)):
-                chosen = _chosen(chunk, task)
-                if chosen.any():
-                    yield chunk if chosen.all() else chunk.filter(pa.array(chosen))
-
-
-def _may_matter(group: pq.RowGroupMetaData, task: CountTask) -> bool:
-    for i in range(group.num_columns):
-        column = group.column(i)
-        if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
-            return bool(column.statistics.max >= task.start_offset and column.statistics.min < task.end_offset)  # type: ignore[operator]
-    return True
-
-
-def _chosen(chunk: pa.RecordBatch, task: CountTask) -> npt.NDArray[np.bool_]:
-    named = chunk.column("log_id")
-    names = named.dictionary.to_pylist()  # type: ignore[attr-defined]
-    same = np.array([*(name == task.log_id for name in names), False])  # the last: rows without a name
-    offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
-    partitions = chunk.column("partition").to_numpy(zero_copy_only=False)
-    chosen: npt.NDArray[np.bool_] = (
-        same[named.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
-        & (partitions == task.partition)
-        & (offsets >= task.start_offset)
-        & (offsets < task.end_offset)
-    )
-    return chosen
+        span = task.start_offset, task.end_offset
+        groups = [at for at in range(file.num_row_groups) if may_meet(file.metadata.row_group(at), offset=span)]
+        for chunk in batches_of(file, path, name, CHUNK_ROWS, row_groups=groups, columns=list(columns)):
+            rows = within(chunk, (task.log_id, task.partition), *span)
+            if rows.num_rows:
+                yield rows
 
 
 DOCS = "data_docs"

@@ -111,7 +111,7 @@ class ExpectedOffsets:
             if row.gaps:
                 counts[row.start_offset, row.end_offset] = rows.count(low, high)
             elif low < high:
-                missing += rows.missing(low, high)
+                missing += rows.without(low, high)
         again = joined(sorted(span for low, high in self.withdrawn for span in rows.within(low, high)))
         allowed = sorted([*((row.start_offset, row.end_offset) for row in self.due), *self.withdrawn, *self.late])
         return ComparedOffsets(rows.doubled, missing, again, rows.outside(joined(allowed)), counts)
@@ -642,7 +642,7 @@ def _lost_records(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[
             for batch in data.filter(pa.array(lost)).to_pylist():
                 low, high = max(batch["base_offset"], row.start_offset), min(batch["last_offset"] + 1, row.end_offset)
                 if batch["record_count"] == batch["last_offset"] + 1 - batch["base_offset"]:
-                    found += rows.missing(low, high)
+                    found += rows.without(low, high)
                     continue
                 offsets = None
                 if rows.count(low, high) and len(found) < _MOST_READ:

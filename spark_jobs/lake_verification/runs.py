@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from spark_jobs.lake.published.present_offsets import RunsOfOffsets
 
 Offsets = npt.NDArray[np.int64]
 
@@ -49,12 +51,9 @@ LogRuns = dict[str, OffsetRuns]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOffsets:
+class HeldOffsets(RunsOfOffsets):
     """The offsets of one log in all files."""
 
-    starts: Offsets
-    ends: Offsets
-    """Runs that neither touch nor overlap, ascending."""
     doubled: tuple[tuple[int, int], ...]
     """Offsets that occur more than once."""
 
@@ -78,40 +77,6 @@ class HeldOffsets:
         begins = np.concatenate(([0], np.flatnonzero(starts[1:] > reached[:-1]) + 1))
         last = np.concatenate((begins[1:] - 1, [len(starts) - 1]))
         return cls(starts[begins], reached[last], tuple(joined(sorted(doubled))))
-
-    def count(self, start: int, end: int) -> int:
-        """Count the different offsets in [start, end)."""
-        return sum(high - low for low, high in self.within(start, end))
-
-    def counts(self, starts: Offsets, ends: Offsets) -> Offsets:
-        """Count the different offsets in each range [start, end)."""
-        return self._below(ends) - self._below(starts)
-
-    def _below(self, offsets: Offsets) -> Offsets:
-        sums = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
-        place = np.searchsorted(self.starts, offsets, side="left")
-        below: Offsets = sums[place]
-        if len(self.ends):
-            below -= np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - offsets, 0), 0)
-        return below
-
-    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs, clipped to [start, end)."""
-        at = int(np.searchsorted(self.ends, start, side="right"))
-        while at < len(self.starts) and self.starts[at] < end:
-            yield max(int(self.starts[at]), start), min(int(self.ends[at]), end)
-            at += 1
-
-    def missing(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the parts of [start, end) that no run covers."""
-        missing = []
-        for low, high in self.within(start, end):
-            if start < low:
-                missing.append((start, low))
-            start = high
-        if start < end:
-            missing.append((start, end))
-        return missing
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the parts of the runs outside of some ascending ranges."""

@@ -11,18 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from logcore.errors import LogError
 from spark_jobs.archived_rows.records_file import WriteTask, decoded
 from spark_jobs.lake.decoded.table_columns import with_columns
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared
-from spark_jobs.lake.delta.files.file_contents import COLUMNS, FileUnreadable, batches_of, opened
+from spark_jobs.lake.delta.files.file_contents import (
+    COLUMNS,
+    FileUnreadable,
+    batches_of,
+    in_offset_order,
+    may_meet,
+    opened,
+    within,
+)
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.store import storage
@@ -213,21 +220,8 @@ def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
 
 
 def _old_rows(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if _is_in_order(stretch):
-        yield from _read(stretch, schema)
-        return
-    rows = pa.Table.from_batches(_read(stretch, schema), schema)
-    yield from rows.sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
-
-
-def _is_in_order(stretch: RowStretch) -> bool:
-    at = -1
-    for chunk in _read(stretch, pa.schema([OURS.field(name) for name in COLUMNS])):
-        offsets = _offsets(chunk)
-        if offsets[0] <= at or (np.diff(offsets) <= 0).any():
-            return False
-        at = int(offsets[-1])
-    return True
+    """The log's rows in the stretch, in offset order. Raises as :func:`_read`."""
+    return in_offset_order(partial(_read, stretch), schema)
 
 
 def _read(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -242,38 +236,16 @@ def _read(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _rows_of(stretch: RowStretch, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    source = stretch.source
+    source, start, end = stretch.source, stretch.start, stretch.end
+    bounds = {"offset": (start, end), "partition": (source.partition, source.partition + 1)}
     full = storage.join(table_uri(source.lake, TABLE), path)
     with opened(full, path) as file:
-        groups = [at for at in range(file.num_row_groups) if _may_meet(file.metadata.row_group(at), stretch)]
+        groups = [at for at in range(file.num_row_groups) if may_meet(file.metadata.row_group(at), **bounds)]
         there = [name for name in schema.names if name in file.schema_arrow.names]
         for chunk in batches_of(file, full, path, CHUNK_ROWS, row_groups=groups, columns=there):
-            rows = as_declared(chunk, schema)
-            offsets = _offsets(rows)
-            rows = rows.filter(
-                pc.and_(
-                    pc.and_(
-                        pc.equal(rows["partition"], pa.scalar(source.partition)),
-                        pc.equal(rows["log_id"], pa.scalar(source.log_id)),
-                    ),
-                    pa.array((offsets >= stretch.start) & (offsets < stretch.end)),
-                )
-            )
+            rows = within(as_declared(chunk, schema), (source.log_id, source.partition), start, end)
             if rows.num_rows:
                 yield rows
-
-
-def _may_meet(group: pq.RowGroupMetaData, stretch: RowStretch) -> bool:
-    number = stretch.source.partition
-    wanted = {"offset": (stretch.start, stretch.end), "partition": (number, number + 1)}
-    for at in range(group.num_columns):
-        column = group.column(at)
-        statistics = column.statistics if column.path_in_schema in wanted else None
-        if statistics is not None and statistics.has_min_max:
-            start, end = wanted[column.path_in_schema]
-            if statistics.min >= end or statistics.max < start:  # type: ignore[operator]
-                return False
-    return True
 
 
 def _inside(chunks: Iterable[pa.RecordBatch], stretch: RowStretch) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,11 +39,10 @@ from spark_jobs.lake.delta.commits import Guard, TableVersions, rewrite_files, v
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared
 from spark_jobs.lake.delta.files.file_contents import (
-    CHUNK_ROWS,
-    COLUMNS,
     FileUnreadable,
     LogKey,
     by_log,
+    in_offset_order,
     integers,
     read_contents,
 )
@@ -108,7 +108,7 @@ def shorten_file(task: ShortenTask) -> WriteResult:
             write_file(
                 root,
                 spec,
-                _rows_that_stay(task, spec.file_schema, key, is_ordered=contents.is_ordered),
+                in_offset_order(partial(_of_log, task, key), spec.file_schema, is_ordered=contents.is_ordered),
                 task.partition_values,
                 lambda: row_digest.are_recorded(root, (task.path,)),
                 task.compression,
@@ -120,25 +120,7 @@ def shorten_file(task: ShortenTask) -> WriteResult:
     return WriteResult(tuple(file for file in written if file is not None))
 
 
-def _rows_that_stay(task: ShortenTask, schema: pa.Schema, key: LogKey, *, is_ordered: bool) -> Iterator[pa.RecordBatch]:
-    kept = _of_log(task, schema, key)
-    if is_ordered or _rises(_of_log(task, pa.schema([schema.field(name) for name in COLUMNS]), key)):
-        yield from kept
-    else:
-        yield from pa.Table.from_batches(kept, schema).sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
-
-
-def _rises(chunks: Iterator[pa.RecordBatch]) -> bool:
-    reached = -1
-    for chunk in chunks:
-        offsets = integers(chunk, "offset")
-        if len(offsets) and (offsets[0] <= reached or (np.diff(offsets) <= 0).any()):
-            return False
-        reached = int(offsets[-1]) if len(offsets) else reached
-    return True
-
-
-def _of_log(task: ShortenTask, schema: pa.Schema, key: LogKey) -> Iterator[pa.RecordBatch]:
+def _of_log(task: ShortenTask, key: LogKey, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a log that are not below its first kept offset."""
     floor = task.floors.get(key, 0)
     for rows in read_batches(task.lake, task.table, task.path):

@@ -27,11 +27,51 @@ Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class PresentOffsets:
-    """Offsets of a log that have a row: ascending runs [starts, ends)."""
+class RunsOfOffsets:
+    """Offsets of a log: ascending runs [starts, ends) that neither touch nor overlap."""
 
     starts: Array
     ends: Array
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many of them are in [start, end)."""
+        return sum(high - low for low, high in self.within(start, end))
+
+    def counts(self, starts: Array, ends: Array) -> Array:
+        """Return how many of them are in each range [start, end)."""
+        return self._below(ends) - self._below(starts)
+
+    def _below(self, offsets: Array) -> Array:
+        """How many are below each of some other offsets."""
+        sums = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        place = np.searchsorted(self.starts, offsets, side="left")
+        below: Array = sums[place]
+        if len(self.ends):
+            below -= np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - offsets, 0), 0)
+        return below
+
+    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the runs, clipped to [start, end)."""
+        first = int(np.searchsorted(self.ends, start, side="right"))
+        last = int(np.searchsorted(self.starts, end, side="left"))
+        for low, high in zip(self.starts[first:last].tolist(), self.ends[first:last].tolist(), strict=True):
+            yield max(low, start), min(high, end)
+
+    def without(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of [start, end) that no run covers."""
+        at = start
+        for low, high in self.within(start, end):
+            if low > at:
+                yield at, low
+            at = high
+        if at < end:
+            yield at, end
+
+
+@dataclass(frozen=True, slots=True)
+class PresentOffsets(RunsOfOffsets):
+    """Offsets of a log that have a row."""
+
     rows: int
     """Number of rows; higher than that of offsets if some have several rows."""
 
@@ -50,40 +90,6 @@ class PresentOffsets:
     def doubled(self) -> int:
         """Number of rows whose offset another row has too."""
         return self.rows - int((self.ends - self.starts).sum())
-
-    def count(self, start: int, end: int) -> int:
-        """Return how many offsets of [start, end) have a row."""
-        return sum(high - low for low, high in self.within(start, end))
-
-    def counts(self, starts: Array, ends: Array) -> Array:
-        """Return how many offsets of each range [start, end) have a row."""
-        return self._below(ends) - self._below(starts)
-
-    def _below(self, offsets: Array) -> Array:
-        """How many offsets below each of some others have a row."""
-        sums = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
-        place = np.searchsorted(self.starts, offsets, side="left")
-        below: Array = sums[place]
-        if len(self.ends):
-            below -= np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - offsets, 0), 0)
-        return below
-
-    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs, clipped to [start, end)."""
-        first = int(np.searchsorted(self.ends, start, side="right"))
-        last = int(np.searchsorted(self.starts, end, side="left"))
-        for low, high in zip(self.starts[first:last].tolist(), self.ends[first:last].tolist(), strict=True):
-            yield max(low, start), min(high, end)
-
-    def without(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs of [start, end) without a row."""
-        at = start
-        for low, high in self.within(start, end):
-            if low > at:
-                yield at, low
-            at = high
-        if at < end:
-            yield at, end
 
 
 def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, PresentOffsets]]:

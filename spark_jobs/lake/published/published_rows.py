@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.carried_rows import as_declared
+from spark_jobs.lake.delta.files.file_contents import may_meet, within
 from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables.snapshots import reading, table_uri
 from spark_jobs.lake.segments.archive import log_key
@@ -82,28 +80,10 @@ def published_rows(
             path = storage.join(table_uri(lake, "records"), file.path)
             parquet = open_parquet(path, page_checksum_verification=True)
             with parquet:
-                groups = [n for n in range(parquet.num_row_groups) if _may_be_in(parquet.metadata.row_group(n), span)]
+                meta, offsets = parquet.metadata, (span.start, span.end)
+                groups = [n for n in range(meta.num_row_groups) if may_meet(meta.row_group(n), offset=offsets)]
                 there = [name for name in columns if name in parquet.schema_arrow.names]
                 for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=there, use_threads=False):
-                    rows = _within(batch, span, schema)
+                    rows = within(as_declared(batch, schema), (span.log_id, span.partition), span.start, span.end)
                     if rows.num_rows:
                         yield rows
-
-
-def _may_be_in(group: pq.RowGroupMetaData, span: Span) -> bool:
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == "offset":
-            bounds = column.statistics
-            if bounds is None or bounds.min is None or bounds.max is None:
-                return True
-            return bool(bounds.max >= span.start and bounds.min < span.end)
-    return True
-
-
-def _within(batch: pa.RecordBatch, span: Span, schema: pa.Schema) -> pa.RecordBatch:
-    rows = as_declared(batch, schema)
-    offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
-    of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(span.log_id)).fill_null(False))
-    inside = (partitions == span.partition) & of_log & (offsets >= span.start) & (offsets < span.end)
-    return rows if inside.all() else rows.filter(pa.array(inside))

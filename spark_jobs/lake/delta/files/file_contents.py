@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import posixpath
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.files.live_files import open_parquet
@@ -268,6 +269,55 @@ def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[LogKey, Integers]]:
             key = int(keys[places[0]])
             partition = key & 0xFFFFFFFF
             yield (words[key >> 32] or "", partition - (1 << 32) if partition >> 31 else partition), places
+
+
+def may_meet(group: pq.RowGroupMetaData, **bounds: tuple[int, int]) -> bool:
+    """Return whether a row group can have rows whose values are in half-open ranges, by column."""
+    for at in range(group.num_columns):
+        column = group.column(at)
+        said = column.statistics if column.path_in_schema in bounds else None
+        if said is not None and said.has_min_max:
+            start, end = bounds[column.path_in_schema]
+            if said.min >= end or said.max < start:  # type: ignore[operator]
+                return False
+    return True
+
+
+def within(rows: pa.RecordBatch, key: LogKey, start: int, end: int) -> pa.RecordBatch:
+    """Return the rows of a log with offsets in ``[start, end)``."""
+    log_id, partition = key
+    offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
+    is_of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(log_id)).fill_null(False))
+    inside = (partitions == partition) & is_of_log & (offsets >= start) & (offsets < end)
+    return rows if inside.all() else rows.filter(pa.array(inside))
+
+
+def in_offset_order(
+    read: Callable[[pa.Schema], Iterator[pa.RecordBatch]], schema: pa.Schema, *, is_ordered: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a log so that their offsets rise. They are in memory at once only if another writer left them
+    in another order.
+
+    Args:
+        read: Reads the rows again each time, with these columns.
+        schema: The columns.
+        is_ordered: Whether their order is known to be right.
+    """
+    if is_ordered or _rises(read(pa.schema([schema.field(name) for name in COLUMNS]))):
+        yield from read(schema)
+    else:
+        rows = pa.Table.from_batches(read(schema), schema)
+        yield from rows.sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
+
+
+def _rises(chunks: Iterator[pa.RecordBatch]) -> bool:
+    reached = -1
+    for chunk in chunks:
+        offsets = integers(chunk, "offset")
+        if len(offsets) and (offsets[0] <= reached or (np.diff(offsets) <= 0).any()):
+            return False
+        reached = int(offsets[-1]) if len(offsets) else reached
+    return True
 
 
 def integers(chunk: pa.RecordBatch, column: str) -> Integers:
