@@ -14,7 +14,7 @@ record headers. `nearby` contains only fixed fields of a batch header or of a si
 """
 
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypedDict, Unpack
 
 from logcore.texts import shown
 
@@ -151,30 +151,20 @@ class LogError(Exception):
         return _rebuild, (type(self), self.message), self.__dict__.copy()
 
 
+class _Place(TypedDict, total=False):
+    file: str | None
+    position: int | None
+    offset: int | None
+    topic_partition: str | None
+    nearby: bytes | None
+    advice: str | None
+
+
 class CorruptRecordError(LogError):
     """The bytes of a batch contradict themselves."""
 
-    def __init__(
-        self,
-        reason: CorruptionReason,
-        message: str,
-        *,
-        file: str | None = None,
-        position: int | None = None,
-        offset: int | None = None,
-        topic_partition: str | None = None,
-        nearby: bytes | None = None,
-        advice: str | None = None,
-    ) -> None:
-        super().__init__(
-            message,
-            file=file,
-            position=position,
-            offset=offset,
-            topic_partition=topic_partition,
-            nearby=nearby,
-            advice=advice,
-        )
+    def __init__(self, reason: CorruptionReason, message: str, **place: Unpack[_Place]) -> None:
+        super().__init__(message, **place)
         self.reason = reason
 
 

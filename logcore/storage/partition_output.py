@@ -239,16 +239,7 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
         OSError: A file cannot be written.
     """
     check_root_files(source, directory)
-    stated = _stated(lines)
-    os.makedirs(directory, exist_ok=True)
-    for name, offset in stated.items():
-        path = os.path.join(directory, name)
-        offsets, is_there = _offsets(os.path.join(source, name), path)
-        offsets.pop(topic_partition, None)
-        if offset is not None:
-            offsets[topic_partition] = offset
-        if offsets or is_there:
-            _replace(path, checkpoints.format_offset_checkpoint(offsets))
+    _write_lines(directory, {topic_partition: lines}, lambda name, path: _offsets(os.path.join(source, name), path))
 
 
 def write_lines_of_logs(directory: str, lines: Mapping[TopicPartition, RootLines]) -> None:
@@ -262,10 +253,19 @@ def write_lines_of_logs(directory: str, lines: Mapping[TopicPartition, RootLines
         OSError: A file cannot be written.
     """
     refuse_if_in_use(directory)
+    _write_lines(directory, lines, lambda _, path: _offsets(os.devnull, path) if os.path.lexists(path) else ({}, False))
+
+
+def _write_lines(
+    directory: str,
+    lines: Mapping[TopicPartition, RootLines],
+    known: Callable[[str, str], tuple[dict[TopicPartition, int], bool]],
+) -> None:
+    """Write new lines. `known` returns the others, and whether the file is there, by its name and its path."""
     os.makedirs(directory, exist_ok=True)
     for name in _stated(RootLines()):
         path = os.path.join(directory, name)
-        offsets, is_there = _offsets(os.devnull, path) if os.path.lexists(path) else ({}, False)
+        offsets, is_there = known(name, path)
         for topic_partition, of_log in lines.items():
             offsets.pop(topic_partition, None)
             offset = _stated(of_log)[name]

@@ -233,10 +233,6 @@ class SourceBytes:
                 self._memory.madvise(mmap.MADV_DONTNEED, piece * PIECE, PIECE)
             self._released = last
 
-    def is_zero_from(self, position: int) -> bool:
-        """Whether all bytes from a position to the end of the file are zero. Raises as `fetch`."""
-        return self.zeros_from() <= position and not self.unreadable(position, self.size)
-
     def next_data(self, position: int) -> int:
         """The first position at or after `position` that is not in a hole; the file's size if only a hole is left.
 

@@ -14,8 +14,9 @@ import pytest
 
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.model.producers.producer_state import ProducerReplay
+from logcore.logs.recovery.segment_recovery import IndexRules, recover_segment
 from logcore.records.control import coordinator_epoch
-from logcore.segments.side_files import offset_index, producer_state, time_index, transaction_index
+from logcore.segments.side_files import producer_state, transaction_index
 from logcore.segments.side_files.producer_state import ProducerEntry
 from tests.conformance import ours
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
@@ -130,13 +131,9 @@ def test_the_indexes_a_recovery_made_are_the_ones_we_make(corpus: Corpus, name: 
         fitting = set(INTERVALS)
         for segment in log.segments[:-1]:
             path, base = Path(segment.file.path), segment.file.base_offset
-            batches = [batch.scanned for batch in segment.batches]
             written = (path.with_suffix(".index").read_bytes(), path.with_suffix(".timeindex").read_bytes())
-            fitting = {
-                interval
-                for interval in fitting
-                if written == (offset_index.build(batches, base, interval), time_index.build(batches, base, interval))
-            }
+            ours = {each: recover_segment(path.read_bytes(), base, IndexRules(each)) for each in fitting}
+            fitting = {each for each, made_by in ours.items() if written == (made_by.offset_index, made_by.time_index)}
             made += 2
         assert fitting, directory
     assert made == RECOVERED[name]

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from logcore.columns.checking.bulk_rules import batch_of, check_table
 from logcore.columns.checking.chunks import CHUNK_BYTES, Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.decoding.batch_table import BatchTable, Table
@@ -249,27 +247,21 @@ def checked_extent(
         The offset after the last good batch, the greatest max timestamp or None, and the last good batch. The type of
         a control batch is not set.
     """
-    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
-    greatest, next_offset, last = -1, base_offset, None
-    for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
-        if seen.failure is not None:
-            raise seen.failure
-        next_offset = seen.next_offset
-        for item in seen.items:
-            if isinstance(item, np.ndarray):
-                greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
-                last = batch_of(item[-1].tolist())[0]
-            elif isinstance(item, tuple):
-                last = item[0]
-                greatest = max(greatest, last.header.max_timestamp)
-    return next_offset, None if greatest < 0 else greatest, last
+    reading, last = _read(buf, base_offset, sealed, next_base_offset, fetched)
+    return reading.next_offset, None if reading.max_timestamp < 0 else reading.max_timestamp, last
 
 
 def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
     """Return the result of `logcore.logs.retention.retained_segments.read_segment`, compiled."""
-    buf, fetched, sealed = file.content, file.fetched, next_base_offset is not None
+    return _read(file.content, base_offset, next_base_offset is not None, next_base_offset, file.fetched)[0]
+
+
+def _read(
+    buf: Buffer, base_offset: int, sealed: bool, next_base_offset: int | None, fetched: FetchedBytes | None
+) -> tuple[SegmentReading, ScannedBatch | None]:
+    """Read a segment without decoding; the last good batch comes beside the result."""
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
-    greatest, next_offset = -1, base_offset
+    greatest, next_offset, last = -1, base_offset, None
     valid = padding = quarantined = 0
     for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
         if seen.failure is not None:
@@ -280,10 +272,12 @@ def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int
             if isinstance(item, Stretch):
                 quarantined += 0 if item.tail else item.size
             elif isinstance(item, tuple):
-                valid += item[0].header.size
-                greatest = max(greatest, item[0].header.max_timestamp)
+                last = item[0]
+                valid += last.header.size
+                greatest = max(greatest, last.header.max_timestamp)
             else:
+                last = batch_of(item[-1].tolist())[0]
                 valid += int(item[:, batch_row.SIZE].sum())
                 greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
     is_damaged = quarantined > 0 or (sealed and padding > 0)
-    return SegmentReading(valid, next_offset, greatest, is_damaged)
+    return SegmentReading(valid, next_offset, greatest, is_damaged), last

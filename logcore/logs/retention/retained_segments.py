@@ -106,11 +106,6 @@ class DirectorySegment:
         return self._reading
 
     @property
-    def was_read(self) -> bool:
-        """Whether the content of the file was needed."""
-        return self._reading is not None
-
-    @property
     def size(self) -> int:
         """Bytes of batches that can be trusted."""
         return self.reading.valid

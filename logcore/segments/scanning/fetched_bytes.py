@@ -37,9 +37,6 @@ class FetchedBytes(Protocol):
     def release(self, end: int) -> None:
         """Release the bytes before `end`. A later reader of them must fetch them again."""
 
-    def is_zero_from(self, position: int) -> bool:
-        """Whether all bytes from a position to the end of the file are zero."""
-
     def unreadable(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """The ranges of start..end that the disk failed to read, ascending, as far as they were requested. They read as
         zeros.

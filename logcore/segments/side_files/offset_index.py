@@ -10,8 +10,8 @@ rebuilt and never trusted. A new index is preallocated with zeros and trimmed wh
 unclean stop the zeros are still there. A partial entry at the end is ignored.
 
 A broker adds an entry before it appends a batch, if more than `index.interval.bytes` were written since the last entry.
-So the first batch never has one. The index of a live segment also depends on restarts of its broker. `build` gives what
-a broker's recovery would write (LogSegment.recover), for any history.
+So the first batch never has one. The index of a live segment also depends on restarts of its broker. What a broker's
+recovery writes (LogSegment.recover) is in `logcore.logs.recovery.segment_recovery`.
 
 Older brokers wrote other offsets, at most one entry for all batches of an append call. Such indexes are still in use:
 0.8 to 1.1 wrote the first offset of the call, 2.x up to KAFKA-806 its last offset, each with the position where the
@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from logcore.errors import CorruptIndexError, InvalidRecordError
+from logcore.errors import CorruptIndexError
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch
 
 DEFAULT_INTERVAL_BYTES = 4096
@@ -45,21 +45,25 @@ class OffsetEntry:
     position: int
 
 
+def written_entries(data: bytes, entry: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield position and fields of the entries of an index, without a preallocated tail of zeros. A lone entry of zeros
+    is one: in a time index that is the first millisecond of 1970.
+    """
+    whole = len(data) - len(data) % entry.size
+    used = len(data[:whole].rstrip(b"\0"))
+    if used or whole == entry.size:
+        for at in range(0, max(used, 1), entry.size):
+            yield at, entry.unpack_from(data, at)
+
+
 def parse(data: bytes, base_offset: int) -> tuple[OffsetEntry, ...]:
     """Parse an offset index, without a preallocated tail of zeros.
 
     Raises:
         CorruptIndexError: Offsets do not increase, or a field is negative.
     """
-    whole = len(data) - len(data) % ENTRY_SIZE
-    used = len(data[:whole].rstrip(b"\0"))
-    if used == 0 and whole > ENTRY_SIZE:
-        return ()  # preallocated, and nothing written yet
     entries: list[OffsetEntry] = []
-    for at in range(0, whole, ENTRY_SIZE):
-        if at >= used and at > 0:
-            break
-        relative, position = _ENTRY.unpack_from(data, at)
+    for at, (relative, position) in written_entries(data, _ENTRY):
         if relative < 0 or position < 0:
             raise CorruptIndexError("an entry of the offset index is negative", position=at)
         if entries and base_offset + relative <= entries[-1].offset:
@@ -81,30 +85,6 @@ def encode(entries: Iterable[OffsetEntry], base_offset: int) -> bytes:
             raise ValueError(f"{entry} does not fit the index of a segment based at {base_offset}")
         packed += _ENTRY.pack(relative, entry.position)
     return bytes(packed)
-
-
-def build(
-    batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
-) -> bytes:
-    """Build the offset index that a broker's recovery of this segment would write.
-
-    Raises:
-        InvalidRecordError: Recovery would fail: an offset does not increase, or is too far above the base.
-    """
-    entries: list[OffsetEntry] = []
-    last_entry_at = 0
-    for batch in batches:
-        last_offset = batch.header.last_offset
-        if not 0 <= last_offset - base_offset <= MAX_RELATIVE_OFFSET:
-            message = f"the batch ends at offset {last_offset}, which an index based at {base_offset} cannot hold"
-            raise InvalidRecordError(message, position=batch.position, offset=batch.header.base_offset)
-        if batch.position - last_entry_at > index_interval_bytes:
-            if entries and last_offset <= entries[-1].offset:
-                message = f"the batch ends at offset {last_offset}, not above the {entries[-1].offset} indexed before"
-                raise InvalidRecordError(message, position=batch.position, offset=batch.header.base_offset)
-            entries.append(OffsetEntry(last_offset, batch.position))
-            last_entry_at = batch.position
-    return encode(entries, base_offset)
 
 
 def unexplained(entries: Sequence[OffsetEntry], batches: Iterable[ScannedBatch]) -> tuple[OffsetEntry, ...]:

@@ -10,7 +10,7 @@ preallocated with zeros, rebuilt and never trusted. Retention reads the last ent
 So an outdated entry makes it delete data or keep it for ever.
 
 An entry is considered whenever the offset index gets one, and once more when the segment is closed. It is written only
-if the greatest timestamp has increased. `build` gives what a broker's recovery would write (LogSegment.recover).
+if the greatest timestamp has increased.
 
 Brokers from 0.11 to 2.8 wrote the offset of the exact record that reached the timestamp if its batch is not compressed;
 `unexplained` accepts that too. Segments of format v0 have no timestamps, so their time index has zero bytes. Brokers
@@ -25,9 +25,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from logcore.errors import CorruptIndexError, InvalidRecordError
+from logcore.errors import CorruptIndexError
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch
-from logcore.segments.side_files.offset_index import DEFAULT_INTERVAL_BYTES
+from logcore.segments.side_files.offset_index import written_entries
 
 _ENTRY = struct.Struct(">qi")
 ENTRY_SIZE = _ENTRY.size
@@ -49,15 +49,8 @@ def parse(data: bytes, base_offset: int) -> tuple[TimeEntry, ...]:
     Raises:
         CorruptIndexError: Timestamps do not increase, offsets decrease, or an offset is below the base.
     """
-    whole = len(data) - len(data) % ENTRY_SIZE
-    used = len(data[:whole].rstrip(b"\0"))
-    if used == 0 and whole > ENTRY_SIZE:
-        return ()  # preallocated, and nothing written yet; a lone entry of zeros is the first millisecond of 1970
     entries: list[TimeEntry] = []
-    for at in range(0, whole, ENTRY_SIZE):
-        if at >= used and at > 0:
-            break
-        timestamp, relative = _ENTRY.unpack_from(data, at)
+    for at, (timestamp, relative) in written_entries(data, _ENTRY):
         offset = base_offset + relative
         if relative < 0 or timestamp < 0:
             raise CorruptIndexError("an entry of the time index is negative", position=at)
@@ -82,31 +75,6 @@ def encode(entries: Iterable[TimeEntry], base_offset: int) -> bytes:
     return bytes(packed)
 
 
-def build(
-    batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
-) -> bytes:
-    """Build the time index that a broker's recovery of this segment would write.
-
-    Raises:
-        InvalidRecordError: A batch has offsets that do not fit an index with this base.
-    """
-    entries: list[TimeEntry] = []
-    greatest = TimeEntry(NO_TIMESTAMP, base_offset)
-    last_entry_at = 0
-    for batch in batches:
-        header = batch.header
-        if not 0 <= header.last_offset - base_offset <= MAX_RELATIVE_OFFSET:
-            message = f"the batch ends at offset {header.last_offset}, which an index from {base_offset} cannot hold"
-            raise InvalidRecordError(message, position=batch.position, offset=header.base_offset)
-        if header.max_timestamp > greatest.timestamp:  # the first batch wins ties
-            greatest = TimeEntry(header.max_timestamp, header.last_offset)
-        if batch.position - last_entry_at > index_interval_bytes:
-            _consider(entries, greatest)
-            last_entry_at = batch.position
-    _consider(entries, greatest)
-    return encode(entries, base_offset)
-
-
 def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -> tuple[TimeEntry, ...]:
     """The entries that no broker would have written for this segment.
 
@@ -127,8 +95,3 @@ def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -
     return tuple(
         entry for entry in entries if not any(first <= entry.offset <= last for first, last in spans[entry.timestamp])
     )
-
-
-def _consider(entries: list[TimeEntry], greatest: TimeEntry) -> None:
-    if greatest.timestamp > (entries[-1].timestamp if entries else NO_TIMESTAMP):
-        entries.append(greatest)

@@ -314,9 +314,6 @@ class Released:
     def release(self, end: int) -> None:
         self.ends.append(end)
 
-    def is_zero_from(self, position: int) -> bool:
-        return not any(self.content[position:])
-
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_bytes_are_released_as_soon_as_their_result_was_used(threads: int) -> None:

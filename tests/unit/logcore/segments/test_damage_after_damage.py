@@ -177,10 +177,6 @@ class Counted:
         self.copied += len(content)
         return content
 
-    def is_zero_from(self, position: int) -> bool:
-        self.copied += self._source.size - position
-        return self._source.is_zero_from(position)
-
 
 def copied(data: bytes, path: Path) -> int:
     """Bytes that a walk over a file searches, or sums beside the batches' own checksums."""

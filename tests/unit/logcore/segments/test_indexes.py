@@ -4,7 +4,8 @@ import struct
 
 import pytest
 
-from logcore.errors import CorruptIndexError, InvalidRecordError
+from logcore.errors import CorruptIndexError
+from logcore.logs.recovery.segment_recovery import IndexRules, OffsetsDoNotRise, OffsetsOverflow, recover_segment
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.segments.side_files import offset_index, time_index
 from logcore.segments.side_files.offset_index import OffsetEntry
@@ -22,16 +23,30 @@ def time_bytes(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", timestamp, relative) for timestamp, relative in entries)
 
 
-def batches(*shapes: tuple[int, int, int]) -> list[ScannedBatch]:
-    """Scanned batches of (first offset, last offset, max timestamp), about 100 bytes each."""
+def segment(*shapes: tuple[int, int, int]) -> bytes:
+    """Batches of (first offset, last offset, max timestamp), about 100 bytes each."""
     data = b""
     for first, last, timestamp in shapes:
         record = handmade.record(0, b"k" * 10, b"v" * 20)
         data += handmade.batch([record], base_offset=first, last_offset_delta=last - first, base_timestamp=timestamp)
-    return [item for item in scan(data, base_offset=0, sealed=True) if isinstance(item, ScannedBatch)]
+    return data
+
+
+def batches(*shapes: tuple[int, int, int]) -> list[ScannedBatch]:
+    """The same, scanned."""
+    return [item for item in scan(segment(*shapes), base_offset=0, sealed=True) if isinstance(item, ScannedBatch)]
+
+
+def offsets_of(data: bytes, interval_bytes: int = 4096, base: int = BASE) -> bytes:
+    return recover_segment(data, base, IndexRules(interval_bytes)).offset_index
+
+
+def times_of(data: bytes, interval_bytes: int = 4096) -> bytes:
+    return recover_segment(data, BASE, IndexRules(interval_bytes)).time_index
 
 
 SHAPES = ((100, 101, 1000), (102, 105, 3000), (106, 106, 2000), (110, 112, 3000), (113, 113, 9000), (114, 120, 50))
+SEGMENT = segment(*SHAPES)
 BATCHES = batches(*SHAPES)
 SIZE = BATCHES[0].size
 
@@ -42,57 +57,54 @@ def test_the_batches_are_of_one_size() -> None:
 
 def test_every_batch_but_the_first_is_indexed_by_its_last_offset_when_the_interval_is_zero() -> None:
     expected = offset_bytes((5, SIZE), (6, 2 * SIZE), (12, 3 * SIZE), (13, 4 * SIZE), (20, 5 * SIZE))
-    assert offset_index.build(BATCHES, BASE, 0) == expected
+    assert offsets_of(SEGMENT, 0) == expected
 
 
 def test_an_entry_needs_more_bytes_than_the_interval_and_not_as_many() -> None:
-    assert offset_index.build(BATCHES, BASE, SIZE) == offset_bytes((6, 2 * SIZE), (13, 4 * SIZE))
-    assert offset_index.build(BATCHES, BASE, SIZE - 1) == offset_index.build(BATCHES, BASE, 0)
+    assert offsets_of(SEGMENT, SIZE) == offset_bytes((6, 2 * SIZE), (13, 4 * SIZE))
+    assert offsets_of(SEGMENT, SIZE - 1) == offsets_of(SEGMENT, 0)
 
 
 def test_the_interval_counts_from_the_batch_indexed_last() -> None:
-    assert offset_index.build(BATCHES, BASE, 2 * SIZE + 1) == offset_bytes((12, 3 * SIZE))
+    assert offsets_of(SEGMENT, 2 * SIZE + 1) == offset_bytes((12, 3 * SIZE))
 
 
 def test_a_small_segment_has_an_empty_offset_index_and_one_time_entry() -> None:
-    assert offset_index.build(BATCHES, BASE) == b""
-    assert time_index.build(BATCHES, BASE) == time_bytes((9000, 13))
+    assert offsets_of(SEGMENT) == b""
+    assert times_of(SEGMENT) == time_bytes((9000, 13))
 
 
 def test_the_time_index_holds_risen_maxima_with_the_offset_of_the_first_batch_that_reached_them() -> None:
     # At 3000 the second batch wins over the fourth, which is as great; 50 adds nothing.
-    assert time_index.build(BATCHES, BASE, 0) == time_bytes((3000, 5), (9000, 13))
+    assert times_of(SEGMENT, 0) == time_bytes((3000, 5), (9000, 13))
 
 
 def test_the_closing_entry_is_the_greatest_timestamp_of_all() -> None:
-    assert time_index.build(BATCHES[:5], BASE, 3 * SIZE - 1) == time_bytes((3000, 5), (9000, 13))
+    assert times_of(segment(*SHAPES[:5]), 3 * SIZE - 1) == time_bytes((3000, 5), (9000, 13))
 
 
 def test_batches_without_timestamps_leave_the_time_index_empty() -> None:
-    assert time_index.build(batches((100, 100, -1), (101, 101, -1)), BASE, 0) == b""
+    assert times_of(segment((100, 100, -1), (101, 101, -1)), 0) == b""
 
 
 def test_a_timestamp_of_zero_is_one() -> None:
-    assert time_index.build(batches((100, 100, 0)), BASE) == time_bytes((0, 0))
+    assert times_of(segment((100, 100, 0))) == time_bytes((0, 0))
 
 
 def test_no_batches_make_empty_indexes() -> None:
-    assert offset_index.build([], BASE) == b""
-    assert time_index.build([], BASE) == b""
+    assert offsets_of(b"") == b""
+    assert times_of(b"") == b""
 
 
-@pytest.mark.parametrize("build", [offset_index.build, time_index.build])
 @pytest.mark.parametrize("base_offset", [121, 120 - 2**31])
-def test_offsets_that_no_index_of_that_base_holds_are_refused(build: object, base_offset: int) -> None:
-    with pytest.raises(InvalidRecordError, match="cannot hold"):
-        build(BATCHES, base_offset)  # type: ignore[operator]
+def test_offsets_that_no_index_of_that_base_holds_are_refused(base_offset: int) -> None:
+    with pytest.raises(OffsetsOverflow, match="too far for an index"):
+        offsets_of(SEGMENT, base=base_offset)
 
 
 def test_offsets_that_do_not_rise_are_refused_where_an_entry_would_be_written() -> None:
-    swapped = [BATCHES[0], BATCHES[3], BATCHES[1]]
-    moved = [ScannedBatch(at * SIZE, batch.header, None) for at, batch in enumerate(swapped)]
-    with pytest.raises(InvalidRecordError, match="not above"):
-        offset_index.build(moved, BASE, 0)
+    with pytest.raises(OffsetsDoNotRise, match="not above"):
+        offsets_of(segment(SHAPES[0], SHAPES[3], SHAPES[1]), 0)
 
 
 OFFSETS = offset_bytes((5, 300), (6, 700), (2**31 - 1, 2**31 - 1))
@@ -186,7 +198,7 @@ def test_an_offset_is_looked_up_in_the_last_entry_at_or_below_it(offset: int, po
 
 
 def test_every_lookup_lands_at_or_before_a_linear_scan() -> None:
-    entries = offset_index.parse(offset_index.build(BATCHES, BASE, 0), BASE)
+    entries = offset_index.parse(offsets_of(SEGMENT, 0), BASE)
     for offset in range(BASE, 121):
         holder = next(batch for batch in BATCHES if batch.header.last_offset >= offset)
         assert offset_index.lookup(entries, offset, BASE).position <= holder.position
@@ -201,8 +213,8 @@ def time_entries(*entries: tuple[int, int]) -> tuple[TimeEntry, ...]:
 
 
 def test_what_a_recovery_builds_is_explained() -> None:
-    assert offset_index.unexplained(offset_index.parse(offset_index.build(BATCHES, BASE, 0), BASE), BATCHES) == ()
-    assert time_index.unexplained(time_index.parse(time_index.build(BATCHES, BASE, 0), BASE), BATCHES) == ()
+    assert offset_index.unexplained(offset_index.parse(offsets_of(SEGMENT, 0), BASE), BATCHES) == ()
+    assert time_index.unexplained(time_index.parse(times_of(SEGMENT, 0), BASE), BATCHES) == ()
 
 
 @pytest.mark.parametrize(
