@@ -33,7 +33,9 @@ from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES
 
 if TYPE_CHECKING:
+    from logcore.columns.checking.checked import CheckedSegment
     from logcore.columns.decoding.batch_table import Table
+    from logcore.logs.checks.validation import SegmentValidation
 
 CHUNK_ROWS = 16_384
 QUARANTINE_ROW_BYTES = 1 << 20
@@ -88,6 +90,20 @@ def _validated_or_why(
         )
 
 
+def checked_again(segment: Segment, content: memoryview) -> SegmentValidation | CheckedSegment:
+    """Check the bytes of an archived segment. None may be missing at the end, even in an unsealed one: `ingest`
+    archived it up to its last valid CRC.
+    """
+    return check_segment(
+        content,
+        base_offset=segment.base_offset,
+        sealed=True,
+        file=segment.origin_file,
+        next_base_offset=segment.next_offset,
+        checks_sequences=not is_coordinator_topic(segment.topic),
+    )
+
+
 def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
@@ -101,15 +117,7 @@ def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool
             raise LogError(
                 f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
             )
-        # No bytes may be missing at the end, even in an unsealed segment: ingest archived it up to its last valid CRC.
-        validated = check_segment(
-            content,
-            base_offset=segment.base_offset,
-            sealed=True,
-            file=segment.origin_file,
-            next_base_offset=segment.next_offset,
-            checks_sequences=not is_coordinator_topic(segment.topic),
-        )
+        validated = checked_again(segment, content)
         stretches: list[Stretch] = []
         written: dict[str, WrittenFile | None] = {}
         rows = _rows(segment, validated, stretches)

@@ -19,7 +19,7 @@ import json
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.errors import LogError
@@ -428,29 +428,9 @@ def _begin_at(feeding: Iterable[Segment], start: int) -> dict[str, int]:
 
 
 def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool, *, is_remote: bool) -> SliceCopy:
-    file = filler.segment
-    return SliceCopy(
-        CopyTask(
-            lake=lake,
-            log=row.log,
-            topic=row.topic,
-            log_id=row.log_id,
-            partition=row.partition,
-            source=file.path,
-            file_base_offset=file.base_offset,
-            start=filler.start,
-            first_offset=filler.base_offset,
-            sealed=False,
-            next_base_offset=None,
-            modified_ms=file.modified_ms,
-            size=file.size,
-            in_place=in_place,
-            end=filler.end,
-            etag=file.etag,
-            chunk_map=file.chunk_map,
-            is_remote=is_remote,
-        )
-    )
+    task = CopyTask.of(lake, row, filler.segment, in_place=in_place)
+    start, first, end = filler.start, filler.base_offset, filler.end
+    return SliceCopy(replace(task, start=start, first_offset=first, end=end, is_remote=is_remote))
 
 
 def _remote_files(source: SourceLog) -> list[str]:

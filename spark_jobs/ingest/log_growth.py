@@ -293,25 +293,7 @@ def remote_task(config: IngestConfig, observed: LogRow, part: RemotePart) -> Cop
 
 
 def _copy_of(config: IngestConfig, observed: LogRow, file: SegmentFile) -> CopyTask:
-    """The copy of a whole segment whose last offset is not known."""
-    return CopyTask(
-        lake=config.lake,
-        log=observed.log,
-        topic=observed.topic,
-        log_id=observed.log_id,
-        partition=observed.partition,
-        source=file.path,
-        file_base_offset=file.base_offset,
-        start=0,
-        first_offset=file.base_offset,
-        sealed=False,
-        next_base_offset=None,
-        modified_ms=file.modified_ms,
-        size=file.size,
-        in_place=config.mode == "reference",
-        etag=file.etag,
-        chunk_map=file.chunk_map,
-    )
+    return CopyTask.of(config.lake, observed, file, in_place=config.mode == "reference")
 
 
 def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:

@@ -36,7 +36,7 @@ from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.engine.executor import synced_late
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.store import local_copies, mapped_file, storage
 from spark_jobs.reads import Reads
 
@@ -75,6 +75,28 @@ class CopyTask:
     """Whether it is a segment in remote storage. Such a file was complete when it got its name."""
     chunk_map: bytes | None = field(default=None, repr=False)
     """What the manifest of a segment in chunks says; None: it has to be read."""
+
+    @classmethod
+    def of(cls, lake: str, log: LogRow, file: SegmentFile, *, in_place: bool) -> CopyTask:
+        """Return the copy of a whole segment whose last offset is not known."""
+        return cls(
+            lake=lake,
+            log=log.log,
+            topic=log.topic,
+            log_id=log.log_id,
+            partition=log.partition,
+            source=file.path,
+            file_base_offset=file.base_offset,
+            start=0,
+            first_offset=file.base_offset,
+            sealed=False,
+            next_base_offset=None,
+            modified_ms=file.modified_ms,
+            size=file.size,
+            in_place=in_place,
+            etag=file.etag,
+            chunk_map=file.chunk_map,
+        )
 
     @property
     def reads(self) -> Reads:

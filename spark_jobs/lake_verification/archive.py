@@ -15,17 +15,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from logcore.columns.engines import check_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
 from logcore.remote.chunked.chunk_map import RegisteredObject, unpacked
-from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
+from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.remote_tier.chunked_segment import is_chunked_segment, read_manifest
 from logcore.storage.source_errors import shown
 from logcore.texts import sentences
-from spark_jobs.archived_rows.segment_pass import QUARANTINE_ROW_BYTES
+from spark_jobs.archived_rows.segment_pass import QUARANTINE_ROW_BYTES, checked_again
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
@@ -253,14 +252,7 @@ def _changed(place: _Place, content: memoryview) -> PlacedFinding:
 
 
 def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentVerdict, list[Stretch]]:
-    validated = check_segment(
-        content,
-        base_offset=segment.base_offset,
-        sealed=True,
-        file=segment.origin_file,
-        next_base_offset=segment.next_offset,
-        checks_sequences=not is_coordinator_topic(segment.topic),
-    )
+    validated = checked_again(segment, content)
     return validated, [item for item in validated if isinstance(item, Stretch)]
 
 
