@@ -607,8 +607,12 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
 def _say(state: LakeState, findings: Sequence[Finding]) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
     logs = {log.row.source: log.row for log in state.logs}
-    roots = Counter(os.path.dirname(each.file or "") for each in findings if each.rule == "second-source")
+    unread = [each for each in findings if each.rule == "second-source"]
+    roots = Counter(os.path.dirname(each.file or "") for each in unread if each.severity is not Severity.INFO)
     advised = set[str]()
+    if noted := [each for each in unread if each.severity is Severity.INFO]:
+        more = f" The same holds for {len(noted) - 1:,} more." if len(noted) > 1 else ""
+        sys.stderr.write(f"note: {noted[0].message}{more}\n")
     for finding in findings:
         if finding.rule == "unread-segments" and finding.severity is Severity.INFO:
             sys.stderr.write(f"note: {finding.message} `loglake help {finding.rule}` says what helps.\n")

@@ -31,6 +31,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,7 +56,15 @@ from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, segment_slices, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.intake_results import IntakeExecutor
-from spark_jobs.ingest.left_copies import compared_copy, gone_sources, left_copy, refused_copy, vanished_logs
+from spark_jobs.ingest.left_copies import (
+    compared_copy,
+    gone_sources,
+    left_copy,
+    left_directories,
+    refused_copy,
+    unread_copy,
+    vanished_logs,
+)
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, of_log, remote_task
 from spark_jobs.ingest.segment_copy import CopyResult, CopyTask, copy_segment, nothing_readable
 from spark_jobs.ingest.segment_slices import Swap
@@ -259,6 +268,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     local = {log.directory: log for log in discovery.logs}
     placed = [PlacedFinding(finding) for finding in (*discovery.findings, *of_remote)]
     left_alone: list[PlacedFinding] = []
+    left_before: frozenset[tuple[str | None, str]] | None = None
     sources = [log for log in logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     cluster = cluster_of_logs(config.lake, sources, config.cluster) if sources else config.cluster
     held = _held(config, cluster, segments, remembered)
@@ -292,14 +302,17 @@ def plan(config: IngestConfig) -> IngestPlan:
         if kept is not None or (is_moved and not config.move_source and not by_broker):
             moved, said = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
             refused = said if moved is None else []
+            if left_before is None and known is not None:
+                left_before = left_directories(config.lake)
+            is_left = known is not None and (known.log, source.directory) in (left_before or ())
+            lost_here = partial(_lost_here, config, source, known, held, copies)
             if kept is not None:
-                fills = _lost_here(config, source, known, held, copies)
-                left_alone.append(compared_copy(copies, kept, source, known, refused, config.lake, fills))
+                lake, fills = config.lake, lost_here()
+                left_alone.append(compared_copy(copies, kept, source, known, refused, lake, fills, is_left))
             elif known is not None and not refused and is_gone(known.source):
                 continues.setdefault(name, (known, source))
             elif known is not None:
-                offered = left_copy(known, source, "", "second-source")
-                left_alone.append(refused_copy(known, source, refused) if refused else offered)
+                left_alone.append(unread_copy(known, source, refused, lost_here, is_left))
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(left_copy(source, source), finding=not_decided(compared)))
@@ -323,7 +336,9 @@ def plan(config: IngestConfig) -> IngestPlan:
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)
-    left_alone += gone_sources(config, continues)
+    there = {(str(log.topic_partition), log.directory) for log in sources if str(log.topic_partition) not in continues}
+    has_others = any(name in newest and newest[name].source != directory for name, directory in there)
+    left_alone += gone_sources(config, continues, has_others)
     chosen = _selection(config)
     held_here = [row for row in newest.values() if chosen.matches(row.topic, row.partition)]
     left_alone += vanished_logs(held_here, discovery.logs, policies)

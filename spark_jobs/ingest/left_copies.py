@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from logcore.logs.growth.copies import LogCopy, Range
@@ -13,12 +14,16 @@ from logcore.reading.internal_topics.log_ends import ends_inside, log_end
 from logcore.storage.discovery import SourceLog
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.repair_commands import move_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 
+MOVED_FROM = "and no longer from {}: "
+"""In the message of a moved log: its directory before."""
+_UNREAD = "second-source"
 _MOST_NAMED = 5
 """Logs beyond this many are only counted."""
 
@@ -31,6 +36,7 @@ def compared_copy(
     refused: Sequence[PlacedFinding],
     lake: str,
     fills: Sequence[Range] = (),
+    is_left: bool = False,
 ) -> PlacedFinding:
     """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
 
@@ -43,6 +49,7 @@ def compared_copy(
         refused: Why the lake would not take the copy; empty: it would.
         lake: The lake.
         fills: Offsets that the lake lost and the copy has.
+        is_left: Whether the log was moved away from the copy.
     """
     ours, theirs = log_end(kept), log_end(other)
     # What the archive agrees with needs no comparison, which reads all headers of segments.
@@ -63,13 +70,51 @@ def compared_copy(
         why = str(difference) if is_best else f"the copies part at offset {difference.parts_at}" if parts else ""
         why = "; ".join(filter(None, (why, not_moved(refused) if refused else "")))
     is_offered = has_more and not (parts or refused or known is None)
-    placed = left_copy(kept, other, why, "second-source" if is_offered else "several-copies")
+    placed = left_copy(kept, other, why, _UNREAD if is_offered else "several-copies")
     if fills and not parts:
         message = sentences([placed.finding.message, fill_command(kept, other, lake)])
         placed = replace(placed, finding=replace(placed.finding, message=message))
-    if parts or has_more or fills or not are_of_different_brokers([kept, other]):
+    is_replica = not (parts or has_more) and are_of_different_brokers([kept, other])
+    return placed if is_offered or fills or not (is_left or is_replica) else _as_information(placed)
+
+
+def unread_copy(
+    known: LogRow,
+    other: SourceLog,
+    refused: Sequence[PlacedFinding],
+    fills: Callable[[], Sequence[Range]],
+    is_left: bool,
+) -> PlacedFinding:
+    """Say that a copy of a log is left alone, whose source is not among the sources of the run.
+
+    It is information if the copy has nothing that the lake lacks, or if the log was moved away from it.
+
+    Args:
+        known: The log in the lake.
+        other: The copy.
+        refused: Why the lake would not take the copy; empty: it would.
+        fills: Offsets that the lake lost and the copy has.
+        is_left: Whether the log was moved away from the copy.
+    """
+    if not refused:
+        if (log_end(other) or 0) > known.next_offset or fills():
+            return left_copy(known, other, "", _UNREAD)
+        return _as_information(left_copy(known, other, "it has nothing that the lake lacks", _UNREAD))
+    placed = refused_copy(known, other, refused)
+    if not is_left or is_gone(known.source) or fills():
         return placed
+    return _as_information(replace(placed, finding=replace(placed.finding, rule=_UNREAD)))
+
+
+def _as_information(placed: PlacedFinding) -> PlacedFinding:
     return replace(placed, finding=replace(placed.finding, severity=Severity.INFO))
+
+
+def left_directories(lake: str) -> frozenset[tuple[str | None, str]]:
+    """Return from which directories logs were moved: the key of the log, and the directory."""
+    moves = read_rows(lake, "findings", ["log", "message"], [("rule", "in", ["source-moved"])]).to_pylist()
+    pattern = re.compile(MOVED_FROM.format("(.+)"))
+    return frozenset((row["log"], found[1]) for row in moves if (found := pattern.search(row["message"])))
 
 
 def not_moved(refused: Sequence[PlacedFinding]) -> str:
@@ -118,12 +163,15 @@ def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog], policies: 
     return placed
 
 
-def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceLog]]) -> list[PlacedFinding]:
+def gone_sources(
+    config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceLog]], has_others: bool
+) -> list[PlacedFinding]:
     """Say that sources are gone which named directories continue: one finding, because one command moves all.
 
     Args:
         config: Of the run.
         moved: The logs by name, with the directory that continues each.
+        has_others: Whether the directories have copies of other logs. The command leaves those logs where they are.
     """
     if not moved:
         return []
@@ -131,7 +179,12 @@ def gone_sources(config: IngestConfig, moved: Mapping[str, tuple[LogRow, SourceL
     waiting = {name: f"{name} [{start}, {end})" for name, (start, end) in ends.items() if end > start}
     name = next(iter(waiting), next(iter(moved)))
     row, source = moved[name]
-    command = move_command(config.lake, config.intake, [each.source for each, _ in moved.values()])
+    intake, rows = config.intake, [each for each, _ in moved.values()]
+    if has_others:
+        topics = tuple(dict.fromkeys(each.topic for each in rows))
+        partitions = tuple(each.partition for each in rows) if len(topics) == 1 else ()
+        intake = replace(intake, topics=topics, partitions=partitions)
+    command = move_command(config.lake, intake, [each.source for each in rows])
     if len(moved) == 1:
         said = f"{name} is not read: its source {row.source} is gone, and {source.directory} continues it."
     else:

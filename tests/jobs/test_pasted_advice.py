@@ -31,7 +31,7 @@ from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
-from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
+from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.in_process import without_spark
 from tests.pasted_advice import commands_in
 
@@ -583,6 +583,53 @@ def test_a_source_that_ends_earlier_is_left_with_the_printed_command(lake: Lake,
     [line] = [line for line in commands_in(printed) if "--move-source" in line]
     assert said(lake.capsys, *shlex.split(line.replace("COPY", str(whole)))[1:])[0] == 0
     assert lake.offsets() == {*range(30)}
+
+
+def copy_of_another_broker(lake: Lake, tmp_path: Path) -> LogDirectory:
+    copy = LogDirectory(shutil.copytree(lake.source.path, tmp_path / "copy"))
+    (copy.path / "meta.properties").write_text(f"version=1\ncluster.id={CLUSTER}\nnode.id=2\n")
+    return copy
+
+
+def test_one_log_is_moved_by_the_printed_command_and_ordinary_runs_of_both_directories_are_quiet_then(
+    lake: Lake, tmp_path: Path
+) -> None:
+    three_logs(lake)
+    copy = copy_of_another_broker(lake, tmp_path)
+    assert lake.run()[0] == 0
+    lake.log.truncate(15)
+    lake.source.high_watermarks(orders_0=15, orders_1=30, payments_0=30)
+    _, printed = lake.run()
+    [line] = [line for line in commands_in(printed) if "--move-source" in line]
+    assert said(lake.capsys, *shlex.split(line.replace("COPY", str(copy.path)))[1:])[0] == 0
+    moved = {name: row.source for row in read_logs(str(lake.path)).values() for name in [row.topic_partition]}
+    assert moved == {
+        "orders-0": f"{copy.path}/orders-0",
+        "orders-1": f"{lake.source.path}/orders-1",
+        "payments-0": f"{lake.source.path}/payments-0",
+    }
+    for places in ([lake.source.path], [copy.path]):
+        code, printed = said(lake.capsys, "run", *places, "--lake", lake.path)
+        assert (code, commands_in(printed)) == (0, []), printed
+        assert "is left alone" in printed
+        assert said(lake.capsys, "status", lake.path)[0] == 0
+    code, printed = said(lake.capsys, "run", lake.source.path, copy.path, "--lake", lake.path)
+    assert (code, "is left alone" in printed) == (0, False), printed
+    Partition(copy.path / "orders-1", next_offset=30).append(5)
+    assert said(lake.capsys, "run", copy.path, "--lake", lake.path)[0] == 1
+
+
+def test_only_logs_whose_source_is_gone_are_moved_by_the_printed_command(lake: Lake, tmp_path: Path) -> None:
+    three_logs(lake)
+    assert lake.run()[0] == 0
+    copy = copy_of_another_broker(lake, tmp_path).path
+    shutil.rmtree(lake.log.path)
+    code, printed = said(lake.capsys, "run", copy, "--lake", lake.path)
+    assert code == 3
+    assert pasted(lake.capsys, printed, "--move-source") == 0
+    sources = {row.topic_partition: Path(row.source).parent for row in read_logs(str(lake.path)).values()}
+    assert sources == {"orders-0": copy, "orders-1": lake.source.path, "payments-0": lake.source.path}
+    assert said(lake.capsys, "run", copy, "--lake", lake.path)[0] == 0
 
 
 def test_a_move_that_was_refused_is_not_advised_again(lake: Lake, tmp_path: Path) -> None:

@@ -277,16 +277,16 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WHILE_STOPPED,
             "The source has other batches than the archive at the same offsets; the log does not grow.",
             "Find out which of the two is right, for instance after an unclean leader election. If it is the source: "
-            "`{policy:on_truncate=follow}`. If not: `loglake run COPY --lake {lake} --move-source`, where COPY is a "
-            "log directory that agrees with the archive.",
+            "`{policy:on_truncate=follow}`. If not: `loglake run COPY --lake {lake}{log} --move-source`, where "
+            "COPY is a log directory that agrees with the archive.",
         ),
         "source-behind": Rule(
             _ERROR,
             _WHILE_STOPPED,
             "The source ends before the archive does; the log does not grow.",
-            "Wait until the replica has caught up, or take the log from another one: `loglake run COPY --lake {lake} "
-            "--move-source`, where COPY is its log directory. If the source was truncated for good, read it into a new "
-            "lake.",
+            "Wait until the replica has caught up, or take the log from another one: `loglake run COPY --lake "
+            "{lake}{log} --move-source`, where COPY is its log directory. If the source was truncated for good, "
+            "read it into a new lake.",
         ),
         "source-cleaned": Rule(
             _ERROR,
@@ -373,7 +373,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "second-source": Rule(
             _WARNING,
             _ONE_RUN,
-            "A topic partition is taken from another directory. This copy of it is not read, and the lake can take it.",
+            "A topic partition is taken from another directory, and this copy of it is not read. It is information if "
+            "the copy has nothing that the lake lacks, or the log was moved away from it by `--move-source`.",
             "Nothing, or take the log from this directory: `loglake run {directory} --lake {lake} --move-source`.",
         ),
         "source-gone": Rule(
