@@ -317,9 +317,8 @@ LAKE_VERIFIED = CheckDefinition(
 # --- maintenance ------------------------------------------------------------------------------------------------------
 
 _APPLY = (
-    "look at the plan: `loglake run --lake {lake} --maintain`. Then apply it: `loglake run --lake {lake} --maintain "
-    "--apply`, or switch on the schedule nightly_maintenance of the lake in Dagster, without `nightly: plan` in its "
-    "policies."
+    "look at the plan: `{maintain}`. Then apply it: `{maintain} --apply`, or switch on the schedule "
+    "nightly_maintenance of the lake in Dagster, without `nightly: plan` in its policies."
 )
 RETENTION_CARRIED_OUT = CheckDefinition(
     "retention_carried_out",
@@ -353,7 +352,7 @@ INDEXES_WRITTEN = CheckDefinition(
     "indexes_written",
     INDEXES,
     "Each archived segment that can have index files has them. It answers only for a run with apply.",
-    "do what the message says, and run the maintenance again: `loglake run --lake {lake} --maintain --apply`.",
+    "do what the message says, and run the maintenance again: `{maintain} --apply`.",
 )
 TABLE_FILES_SOUND = CheckDefinition(
     "table_files_sound",

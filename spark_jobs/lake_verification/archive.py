@@ -18,6 +18,7 @@ from typing import Any
 from logcore.errors import LogError
 from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.rules.advice import maintain_command
 from logcore.remote.chunked.chunk_map import RegisteredObject, unpacked
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX
 from logcore.segments.scanning.scan import Stretch
@@ -336,6 +337,8 @@ def _quarantined(
 
 def stray_files(state: StateTables) -> ThingResult:
     """Report files below ``archive/`` that no row of ``segments`` names, and that are no index files of a segment."""
+    if "segments" not in state.tables:
+        return ThingResult()  # no file can be told from a stray one
     named = set()
     stems = set()
     for segment in state.segments:
@@ -353,6 +356,6 @@ def stray_files(state: StateTables) -> ThingResult:
     listed = ", ".join(sorted(strays)[:LISTED]) + (" and so on" if len(strays) > LISTED else "")
     message = (
         f"{len(strays)} files in the archive belong to no segment: {listed}. They do no harm; "
-        "`loglake run ... --maintain --apply` removes them when they are old enough."
+        f"`{maintain_command(state.lake)} --apply` removes them when they are old enough."
     )
     return ThingResult([finding("stray-archive-file", message, file=storage.join(state.lake, ARCHIVE))])

@@ -523,6 +523,8 @@ def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
 
 def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]:
     """Check that segments of the log follow each other, and that the ledger explains the gaps."""
+    if "segments" not in said.state.tables:
+        return  # that it is lost is said
     feeding = said.state.feeding.get(said.log, ())
     for before, after in pairwise(feeding):
         if after.base_offset < before.next_offset:

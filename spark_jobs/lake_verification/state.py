@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import OffsetState
+from logcore.logs.rules.advice import restore_advice
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
@@ -39,8 +40,6 @@ Value = TypeVar("Value")
 RECORD_TABLES = ("records", "records_uncommitted")
 STATE_FILE = "tables.json"
 
-_RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
-_WITHOUT_REBUILD = frozenset({"logs", "segments"})
 _WITHOUT_SEGMENT = frozenset({OffsetState.TRIMMED, OffsetState.REMOTE, OffsetState.MISSING})
 
 
@@ -53,9 +52,7 @@ def way_out(lake: str, table: str) -> str:
 
 def way_out_of_log(lake: str, table: str) -> str:
     """Say how to repair a table whose log is damaged: nothing can be committed to it."""
-    if table in _WITHOUT_REBUILD:
-        return _RESTORE.format(table=table)
-    return f"Run `{rebuild_command(lake, table)} && {run_command(lake)}`."
+    return f"Run `{rebuild_command(lake, table)} && {run_command(lake)}`. {restore_advice(table)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +260,7 @@ class _noted:  # noqa: N801 - a context manager
                 self._state.findings.append(
                     finding(
                         "table-missing",
-                        f"The table {self._name} cannot be read: {unreadable}. "
-                        f"{way_out_of_log(self._state.lake, self._name)}",
+                        f"The table {self._name} cannot be read: {unreadable}.",
                         table=self._name,
                         file=table_uri(self._state.lake, self._name),
                     )
@@ -332,7 +328,7 @@ def _missing(state: StateTables) -> None:
             state.findings.append(
                 finding(
                     "table-missing",
-                    f"The table {name} is gone, but {why}. {way_out(state.lake, name)}",
+                    f"The table {name} is gone, but {why}.",
                     table=name,
                     file=table_uri(state.lake, name),
                 )

@@ -46,6 +46,7 @@ from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.repair_commands import rebuild_command, run_command
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.ledger_ranges import count_below
@@ -174,7 +175,8 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
     """
     table = open_table(lake, TABLE)
     if table is None:
-        raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it; restore it, or begin a new lake.")
+        again = f"{rebuild_command(lake, TABLE)} && {run_command(lake)}"
+        raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it. `{again}` publishes its rows again.")
     lost = archived.lost_paths
     files = by_topic(file for file in live_files(table) if file.path not in lost)
     extra = extra_columns(lake, TABLE)

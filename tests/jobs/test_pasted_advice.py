@@ -26,6 +26,8 @@ from deltalake import DeltaTable
 from logcore.cli.main import main
 from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice, maintain_command
+from pipelines.run import check_definitions
+from pipelines.run.check_definitions import CheckDefinition
 from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
@@ -750,16 +752,23 @@ def test_a_marker_that_turned_below_the_frontier_is_named_and_mended_with_the_pr
     assert lake.run()[0] == 0
 
 
-@pytest.mark.parametrize("table", ["offset_ledger", "validations", "batches"])
-def test_a_lost_table_is_made_again_with_the_printed_command(lake: Lake, table: str) -> None:
+@pytest.mark.parametrize("table", ["offset_ledger", "validations", "batches", "segments", "logs", "records"])
+def test_verify_and_status_name_one_command_for_a_lost_table_and_it_makes_the_table_again(
+    lake: Lake, table: str
+) -> None:
     assert lake.run()[0] == 0
     (lake.path / "tables" / table).rename(lake.path.parent / "gone")
-    code, printed = lake.verify()
-    assert code == 2
-    [line] = {line for line in commands_in(printed) if f"--rebuild {table} --apply" in line}
-    assert said(lake.capsys, *shlex.split(line)[1:])[0] == 0
+    shown = [lake.verify(), said(lake.capsys, "status", lake.path)]
+    assert [code for code, _ in shown] == [2, 2]
+    advised = {" ".join(commands_in(printed)) for _, printed in shown}
+    assert len(advised) == 1, shown
+    commands = commands_in(shown[0][1])
+    assert f"--rebuild {table} --apply" in commands[0]
+    for line in commands:
+        assert said(lake.capsys, *shlex.split(line)[1:])[0] == 0
     assert lake.run()[0] == 0
-    assert lake.verify()[0] == 0
+    assert lake.offsets() == {*range(30)}
+    assert lake.verify()[0] == said(lake.capsys, "status", lake.path)[0] == 0
 
 
 @pytest.mark.parametrize("table", ["records_uncommitted", "runs"])
@@ -960,6 +969,13 @@ def test_each_rule_with_a_command_is_pasted_or_has_a_reason() -> None:
     without = {rule for rule in {*RULES} - with_command if RULES[rule].severity != "info"}
     reasons = [rule for rules in WITHOUT_COMMAND.values() for rule in rules.split()]
     assert sorted(without - PASTED) == sorted(reasons), "the message of the others has the command"
+
+
+def test_the_command_of_maintenance_has_one_text() -> None:
+    checks = [each for each in vars(check_definitions).values() if isinstance(each, CheckDefinition)]
+    assert len(checks) > 20
+    assert not [text for each in (*checks, *RULES.values()) if "--maintain" in (text := each.what_to_do)]
+    assert advice("stray-archive-file", IN_A_LAKE).count(f"`{maintain_command('/lake')} --apply`") == 1
 
 
 def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:

@@ -9,10 +9,12 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {log}        --topic T --partition N after a space; nothing for a finding that is not about one log
     {topic}      the topic
     {offsets}    A..B, for --replace
+    {maintain}   the command that plans the maintenance of the lake
     {out}        a new directory for a repaired copy
     {table}      a table of the lake
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
+    {restore}    when its directory has to be restored instead
     {salvage}    the command that publishes past lost offsets, unless that was done
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
 
@@ -81,7 +83,11 @@ class HarmedPlace:
 
 def maintain_command(lake: str) -> str:
     """Return the command that plans the maintenance of a lake. It reads no source: one may be gone."""
-    return f"loglake run --lake {shell_word(lake)} --maintain"
+    return _maintain(shell_word(lake))
+
+
+def _maintain(lake: str) -> str:
+    return f"loglake run --lake {lake} --maintain"
 
 
 def export_command(lake: str) -> str:
@@ -143,7 +149,9 @@ def filled(text: str, place: HarmedPlace) -> str:
         out=shell_word(place.new if len(directories) > 1 else f"{place.new}{name}"),
         table=table,
         again=_again(place.table, run, lake),
+        maintain=_maintain(lake),
         rebuild=_rebuild(place.table, run, lake),
+        restore=restore_advice(place.table),
         policy=policy,
         salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),
     )
@@ -177,6 +185,16 @@ def _rebuild(table: str | None, run: str, lake: str) -> str:
     if kind == "latest":
         return f"loglake latest {lake} --replace {shell_word(topic)}"
     return f"loglake repair {lake} --rebuild {kind} --apply && {run}"
+
+
+def restore_advice(table: str | None) -> str:
+    """Return when the directory of a table has to be restored from a backup instead of made again."""
+    if table in ("logs", "segments"):
+        return (
+            "It is read again from the sources. If they no longer have all offsets of the lake, restore the directory "
+            "of the table from a backup instead."
+        )
+    return "Or restore the directory of the table from a backup."
 
 
 @dataclass(frozen=True, slots=True)

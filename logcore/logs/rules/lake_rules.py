@@ -52,7 +52,7 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "The index files of an archived segment could not be written.",
-            "Do what the message says, and type `loglake run --lake {lake} --maintain --apply` again.",
+            "Do what the message says, and type `{maintain} --apply` again.",
             _UNCHECKED,
         ),
         "recovery-refused": Rule(
@@ -96,7 +96,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A table that the last run saw is gone.",
-            "`{rebuild}` makes it again, or restore its directory from a backup.",
+            "`{rebuild}` makes it again. {restore}",
         ),
         "table-not-complete": Rule(
             _INFO,
@@ -199,7 +199,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _INFO,
             _ONE_RUN,
             "No segment names this file of the archive.",
-            "Nothing: `loglake run --lake {lake} --maintain --apply` deletes it after seven days.",
+            "Nothing: `{maintain} --apply` deletes it after seven days.",
         ),
         "rows-out-of-order": Rule(
             _INFO,
