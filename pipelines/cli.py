@@ -31,7 +31,8 @@ def run_command(parser: argparse.ArgumentParser) -> None:
         "--maintain",
         action="store_true",
         help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
-        "plan only; without a PATH maintenance alone, as of a lake whose sources are gone",
+        "plan only; without a PATH maintenance alone, as of a lake whose sources are gone; then --isolation.level "
+        "read_uncommitted publishes what waits in the archive to records_uncommitted first",
     )
     maintenance.add_argument("--apply", action="store_true", help="let --maintain act")
     _add_log_level(parser)
@@ -321,15 +322,38 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_together(options: argparse.Namespace) -> None:
-    of_sources = (options.replace, options.fill_from, options.remote, options.move_source, options.forget_remote)
-    if not options.sources and (not options.maintain or any(of_sources)):
-        raise UsageError("name the log directories to read as PATH; only --maintain works without them.")
+    if not options.sources:
+        _check_without_path(options)
     if options.apply and not options.maintain:
         raise UsageError("--apply lets --maintain act; without --maintain there is nothing to apply.")
     if options.replace is None and (options.replace_since_ms, options.replace_until_ms) != (None, None):
         raise UsageError("--since and --until bound what --replace publishes again; write --replace .. with them.")
     if options.replace is None and options.replace_withdrawn:
         raise UsageError("--include-withdrawn says what --replace brings back; write --replace .. with it.")
+
+
+def _check_without_path(options: argparse.Namespace) -> None:
+    """Refuse options that would do nothing, because no source is read."""
+    is_uncommitted = options.isolation_level == "read_uncommitted"
+    given = {
+        "--replace": options.replace is not None,
+        "--fill-from": options.fill_from,
+        "--remote": options.remote,
+        "--forget-remote": options.forget_remote,
+        "--move-source": options.move_source,
+        "--mode": options.mode != "copy",
+        "--cluster": options.cluster is not None,
+        "--high-watermark": str(options.high_watermark) != "checkpoint",
+        "--max-bytes-per-round": options.max_bytes_per_round is not None,
+        "--max-tasks-per-round": options.max_tasks_per_round is not None,
+        "--isolation.level read_committed": options.isolation_level == "read_committed",
+        "--include-internal": options.include_internal and not is_uncommitted,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{name} does nothing without sources; name the log directories to read as PATH.")
+    if not options.maintain:
+        raise UsageError("name the log directories to read as PATH; only --maintain works without them.")
 
 
 def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -293,7 +293,9 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                 word = "warning" if log.hanging(as_of_ms) is not None else "waits"
                 place = f"{log.label} of lake {state.name}"
                 what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
-                if log.unread_rest:
+                if log.is_given_up:
+                    what += ", but to records_uncommitted. Its source is gone, so that is all of it"
+                elif log.unread_rest:
                     what += f". The rest of the log was not read, because {log.unread_rest}: it may end there"
                 elif word == "warning" and log.is_source_gone:
                     what += f". Its source {log.row.source} is gone: if the log goes on elsewhere, it may end there"

@@ -231,8 +231,8 @@ NO_HANGING_TRANSACTION = CheckDefinition(
     "timeout that its coordinator keeps. Nothing after an open transaction is published; one that hangs has lost its "
     "coordinator and holds its log back until it is aborted (kafka-transactions.sh find-hanging, abort).",
     "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits. If "
-    "there is no cluster any more: `{run} --isolation.level read_uncommitted` writes the records that wait into the "
-    "table records_uncommitted.",
+    "there is no cluster any more: `{maintain} --isolation.level read_uncommitted` writes the records that wait into "
+    "the table records_uncommitted. It reads no source; if that of the log is gone, the warning ends.",
 )
 TABLES_UNHARMED = CheckDefinition(
     "tables_unharmed",

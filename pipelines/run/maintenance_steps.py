@@ -47,11 +47,15 @@ from .check_definitions import (
 )
 from .checks import failure_of
 from .outcome import StepResult
-from .steps import Run, restricted
+from .steps import Run, publish_waiting, restricted
 
 
 def retain(run: Run) -> StepResult:
-    """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
+    """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so.
+
+    Before that, publish what waits in the archive to ``records_uncommitted``, if a run without sources requests it.
+    """
+    publish_waiting(run)
     return _planned_or_done(
         run,
         "retained_log",

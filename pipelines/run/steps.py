@@ -307,6 +307,15 @@ def _publish_new(run: Run, level: str | None = None) -> list[JobReport[Outline]]
     ]
 
 
+def publish_waiting(run: Run) -> None:
+    """Publish from the archive alone, with what waits for the end of a transaction, if the run requests it."""
+    request = run.request
+    if request.sources or request.isolation_level != READ_UNCOMMITTED or (logs := run.logs()) == ():
+        return
+    which = logs, request.topics, request.include_internal, run.policies, True, READ_UNCOMMITTED
+    run.start(PublishConfig(run.lake, run.run_id, run.as_of_ms, *which))
+
+
 def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult, withdrawn: list[str]) -> None:
     """Publish again what a user requested, and what was filled late. Adds which offsets stay withdrawn."""
     offsets = run.request.replace

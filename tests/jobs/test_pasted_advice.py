@@ -31,6 +31,7 @@ from pipelines.run.check_definitions import CheckDefinition
 from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
+from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
@@ -360,6 +361,14 @@ def test_a_lake_whose_source_is_dead_gives_a_log_directory_with_the_printed_comm
     assert again.offsets() == {*range(30)}
 
 
+WITHOUT_EFFECT = (
+    *(("--replace", ".."), ("--fill-from", "/"), ("--remote", "/"), ("--forget-remote",), ("--move-source",)),
+    *(("--mode", "reference"), ("--cluster", "a"), ("--high-watermark", "log-end"), ("--include-internal",)),
+    *(("--max-bytes-per-round", "9"), ("--max-tasks-per-round", "9"), ("--isolation.level", "read_committed")),
+)
+"""Options of `loglake run` that would do nothing without a PATH."""
+
+
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_a_lake_is_maintained_without_its_source(lake: Lake, tmp_path: Path, is_gone: bool) -> None:
     policies = tmp_path / "policies.yaml"
@@ -380,7 +389,9 @@ def test_a_lake_is_maintained_without_its_source(lake: Lake, tmp_path: Path, is_
     ]
     assert lake.offsets() == {*range(30)}
     assert said(lake.capsys, "run", "--lake", lake.path)[0] == 64
-    assert said(lake.capsys, "run", "--lake", lake.path, "--maintain", "--replace", "..")[0] == 64
+    for option in WITHOUT_EFFECT:
+        code, printed = said(lake.capsys, "run", "--lake", lake.path, "--maintain", *option)
+        assert (code, f"{option[0]} " in printed) == (64, True), (option, printed)
     assert said(lake.capsys, "run", "--lake", tmp_path / "none", "--maintain")[0] == 64
     assert not (tmp_path / "none").exists()
 
@@ -717,6 +728,35 @@ def test_a_transaction_that_hung_at_the_high_watermark_hangs_after_its_source_is
         assert "abort it on the cluster" in printed
         assert (f"Its source {lake.log.path} is gone" in printed) == is_deleted
         assert not no_hanging_transaction(read_state(str(lake.path)), time.time_ns() // 1_000_000).passed
+
+
+def test_a_transaction_whose_source_is_gone_is_accepted_with_the_printed_command(lake: Lake) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=40)
+    assert lake.run()[0] == 1
+    shutil.rmtree(lake.source.path)
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert code == 1
+    [command] = [line for line in commands_in(printed) if "isolation" in line]
+    assert said(lake.capsys, *shlex.split(command)[1:])[0] == 0
+    assert lake.offsets("records_uncommitted") == {*range(40)}
+    assert lake.offsets() == {*range(30)}
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert (code, "isolation" in printed) == (0, False), printed
+    assert no_hanging_transaction(read_state(str(lake.path)), time.time_ns() // 1_000_000).passed
+
+
+def test_the_command_that_an_alert_about_a_transaction_names_works_without_the_source(lake: Lake) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.source.high_watermarks(orders_0=35)
+    assert lake.run()[0] == 1
+    for is_gone, code in ((False, 0), (True, 1)):
+        if is_gone:
+            shutil.rmtree(lake.source.path)
+        problems = problems_of(read_state(str(lake.path)), time.time_ns() // 1_000_000, 0)
+        commands = {each.command for each in problems if "transaction" in f"{each.kind} {each.what}"}
+        assert [said(lake.capsys, *shlex.split(command)[1:])[0] for command in commands] == [code], commands
 
 
 def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake: Lake) -> None:

@@ -234,10 +234,16 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[
     for log in state.logs:
         oldest = log.hanging(now_ms)
         if oldest is not None:
-            look = f"loglake transactions {quote(log.row.source)} --state open"
+            look = _look_at_transactions(log)
             yield Problem("hanging-transaction", log.topic_partition, oldest.described(now_ms), look)
         if max_lag is not None and log.lag > max_lag:
             yield _of_lag(log, now_ms)
+
+
+def _look_at_transactions(log: LogState) -> str:
+    if log.is_source_gone:
+        return f"loglake status {quote(log.lake)}"
+    return f"loglake transactions {quote(log.row.source)} --state open"
 
 
 def _of_lag(log: LogState, now_ms: int) -> Problem:
@@ -251,7 +257,7 @@ def _of_lag(log: LogState, now_ms: int) -> Problem:
         command = f"loglake lineage {quote(log.lake)} --offset {quote(f'{log.topic_partition}:{first.start_offset}')}"
     elif oldest is not None and oldest.first_offset <= max(at, log.last_stable_offset):
         what += f"; they wait for the transaction of {oldest.described(now_ms)}"
-        command = f"loglake transactions {quote(log.row.source)} --state open"
+        command = _look_at_transactions(log)
     elif first is not None and first.start_offset >= log.last_stable_offset:
         what += f"; they are at or above the source's high watermark, {log.row.high_watermark}"
         command = f"loglake offsets {quote(log.row.source)} --at latest"

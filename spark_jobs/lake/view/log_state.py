@@ -11,6 +11,7 @@ from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
 from logcore.segments.filenames import is_internal_topic
 from logcore.storage.objects.addresses import is_object
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.referenced_bytes import is_gone
@@ -116,7 +117,17 @@ class LogState:
     def hanging(self, as_of_ms: int) -> OpenTransaction | None:
         """The oldest open transaction, if it is older than its coordinator allows and no rest of the log waits."""
         oldest = next(iter(self.open_transactions), None)
-        return oldest if oldest is not None and oldest.hangs(as_of_ms) and not self.unread_rest else None
+        is_hanging = oldest is not None and oldest.hangs(as_of_ms) and not self.unread_rest
+        return oldest if is_hanging and not self.is_given_up else None
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nothing can end its open transactions, and `records_uncommitted` has what waits for them."""
+        if not self.open_transactions or not self.is_source_gone:
+            return False
+        last = max(each.last_offset for each in self.open_transactions)
+        where = [("log_id", "==", self.row.log_id), ("partition", "==", self.row.partition), ("offset", ">=", last)]
+        return read_rows(self.lake, "records_uncommitted", ["offset"], where).num_rows > 0
 
     @property
     def published_to(self) -> int | None:
