@@ -1,12 +1,13 @@
 """``python -m spark_jobs <job> --config file.json``: one job, alone.
 
-Prints the report as one line of JSON. Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not do it, 64 usage,
-130 interrupted.
+Prints the report as one line of JSON, and on stderr a line about each log that changed, up to ten. Exit codes: 0 clean,
+1 warnings, 2 damage found, 3 could not do it, 64 usage, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from logcore.cli.reading.command_parser import CommandParser
@@ -18,6 +19,9 @@ from spark_jobs.engine.job_engine import JobEngine
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
 from spark_jobs.outlines import Outline
+
+_LISTED = 10
+"""Logs beyond this many are only counted."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -48,8 +52,20 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: what was committed stays. Run the same job again to continue.", file=sys.stderr)
         return ExitCode.INTERRUPTED
+    for line in _changes(report):
+        print(line, file=sys.stderr)
     print(report.to_json())
     return _exit_code(report)
+
+
+def _changes(report: JobReport[Outline]) -> Iterator[str]:
+    """What changed in each log, for people: the report is one long line."""
+    for change in report.changed[:_LISTED]:
+        figures = ", ".join(f"{name} {value:,}" for name, value in change.metrics.items() if isinstance(value, int))
+        yield f"{report.job}: {change.topic}-{change.partition}: {figures}"
+    more = report.changed[_LISTED:]
+    if more:
+        yield f"{report.job}: {len(more):,} more logs"
 
 
 def _exit_code(report: JobReport[Outline]) -> ExitCode:

@@ -106,7 +106,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         _print(f"    look: `{problem.command}`")
         if problem.kind == "unread-source":
             _print(
-                f"    If a source is lost for good: `{export_command(lake.path)}` writes all logs of the lake to new/"
+                f"    If a source is lost for good: `{export_command(lake.path)}` writes all logs of the lake to new/, "
+                "and what they lost to new.jsonl"
             )
     run = harmed_place(lake.path).run
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))

@@ -338,7 +338,7 @@ def _quarantined(
 def stray_files(state: StateTables) -> ThingResult:
     """Report files below ``archive/`` that no row of ``segments`` names, and that are no index files of a segment."""
     if "segments" not in state.tables:
-        return ThingResult()  # no file can be told from a stray one
+        return ThingResult()  # without its rows each file looks like a stray one
     named = set()
     stems = set()
     for segment in state.segments:

@@ -11,6 +11,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {offsets}    A..B, for --replace
     {maintain}   the command that plans the maintenance of the lake
     {out}        a new directory for a repaired copy
+    {new}        the log directory that has it, for the checkpoints
     {table}      a table of the lake
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
@@ -91,11 +92,14 @@ def _maintain(lake: str) -> str:
 
 
 def export_command(lake: str) -> str:
-    """Return the command that writes the archive of a lake as a log directory, whatever became of its sources."""
+    """Return the command that writes the archive of a lake as a log directory, whatever became of its sources.
+
+    It prints one line about each log, and its report, which has each loss, goes into a file.
+    """
     config = {"lake": lake, "run_id": "recover-by-hand", "out": "new", "salvage": True, "apply": True}
     text = f'{json.dumps(config)[:-1]}, "as_of_ms": '
     python = shell_word(sys.executable)
-    return f"echo {shell_word(text)}$(date +%s000)}} | {python} -m spark_jobs recover --config /dev/stdin"
+    return f"echo {shell_word(text)}$(date +%s000)}} | {python} -m spark_jobs recover --config /dev/stdin > new.jsonl"
 
 
 def advice_for_all(rule: str, places: Sequence[HarmedPlace]) -> str:
@@ -147,6 +151,7 @@ def filled(text: str, place: HarmedPlace) -> str:
         topic=topic,
         offsets=offsets,
         out=shell_word(place.new if len(directories) > 1 else f"{place.new}{name}"),
+        new=shell_word(place.new),
         table=table,
         again=_again(place.table, run, lake),
         maintain=_maintain(lake),

@@ -22,8 +22,8 @@ FILL = (
     "{salvage}"
 )
 _SALVAGE = (
-    "`loglake recover {directory} --out {out} --salvage` writes a copy without these bytes, with all other good "
-    "batches. It reports what is lost."
+    "`loglake recover {directory} --out {out} --checkpoints-out {new} --salvage` writes a copy without these bytes, "
+    "with all other good batches. It reports what is lost."
 )
 _LOST = "No command brings them back. Look for another copy of the partition."
 _PRODUCER = "The records are kept and published. Look for the cause at the producer, not in the log."
@@ -177,7 +177,8 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _UNTIL_REPLACED,
             "A compressed message has offset 0, though a message inside it has another; brokers skip it.",
-            "`loglake recover {directory} --out {out} --salvage` gives it the offset of its last message.",
+            "`loglake recover {directory} --out {out} --checkpoints-out {new} --salvage` gives it the offset of its "
+            "last message.",
         ),
         "messages-below-log-end": Rule(
             _WARNING,

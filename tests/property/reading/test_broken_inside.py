@@ -99,7 +99,7 @@ def check_copy(log: BrokenLog, root: Path, capsys: Captured, command: str, *opti
     for target in (("--plan",), ("--out", str(out))):
         assert main([command, str(source), *target, *options]) == 2
         said = capsys.readouterr()
-        assert f"`loglake recover {source} --out new/orders-0 --salvage`" in said.err
+        assert f"`loglake recover {source} --out new/orders-0 --checkpoints-out new --salvage`" in said.err
         if says_losses and target[0] == "--plan":
             kept = [loss for loss in json.loads(said.out)["losses"] if loss["kind"] == "damage-kept"]
             assert {(loss["file"], loss["position"], loss["nbytes"]) for loss in kept} == log.places

@@ -199,7 +199,7 @@ def test_the_text_is_for_people(log: Path, capsys: Captured) -> None:
     segment(log, 0).write_bytes(handmade.flip(made.SEALED, len(made.FIRST) + 40))
     assert main(["verify", str(log)]) == 2
     first, advice, totals, verdicts, counts = capsys.readouterr().out.splitlines()
-    command = f"`loglake recover {log / 'orders-0'} --out new/orders-0 --salvage`"
+    command = f"`loglake recover {log / 'orders-0'} --out new/orders-0 --checkpoints-out new --salvage`"
     assert advice.startswith(f"What to do about corrupt-bytes of orders-0: {command} writes a copy")
     assert first.startswith(f"error corrupt-bytes: {segment(log, 0)}, position {len(made.FIRST)}, offset 3: ")
     size = len(made.SEALED) + len(made.ACTIVE)
