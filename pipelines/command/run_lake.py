@@ -22,7 +22,6 @@ import argparse
 import io
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -32,14 +31,13 @@ from logcore.cli.termination import abandon_output
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
-from logcore.logs.rules.advice import advice
 from logcore.storage.source_errors import shown
 from spark_jobs import launch
 from spark_jobs.contracts import Intake, JobConfig
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.dagster_reports import recorded_answers
-from spark_jobs.lake.view.harmed_places import harmed_place
+from spark_jobs.lake.view.harmed_places import with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
@@ -386,7 +384,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             _say_of_unread_sources(lake)
         elif nothing is not None:
             unread = unread_source(nothing.of_paths)
-            warned = source_warnings(nothing.of_paths)
+            warned = source_warnings(lake, nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
             _register(lake, request, nothing, before)
         outcomes = [] if nothing is None else [nothing]
@@ -606,21 +604,13 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
 
 def _say(state: LakeState, findings: Sequence[Finding]) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
-    logs = {log.row.source: log.row for log in state.logs}
-    unread = [each for each in findings if each.rule == "second-source"]
-    roots = Counter(os.path.dirname(each.file or "") for each in unread if each.severity is not Severity.INFO)
-    advised = set[str]()
-    if noted := [each for each in unread if each.severity is Severity.INFO]:
+    if noted := [each for each in findings if each.rule == "second-source" and each.severity is Severity.INFO]:
         more = f" The same holds for {len(noted) - 1:,} more." if len(noted) > 1 else ""
         sys.stderr.write(f"note: {noted[0].message}{more}\n")
     for finding in findings:
         if finding.rule == "unread-segments" and finding.severity is Severity.INFO:
             sys.stderr.write(f"note: {finding.message} `loglake help {finding.rule}` says what helps.\n")
-        elif finding.severity is not Severity.INFO:
-            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
-            root = os.path.dirname(finding.file or "")
-            place = replace(finding, file=root) if finding.rule == "second-source" and roots[root] > 1 else finding
-            to_do = advice(finding.rule, harmed_place(state.lake, log=logs.get(place.file or ""), finding=place))
-            if to_do not in advised:  # several logs of one directory are moved by one command
-                advised.add(to_do)
-                sys.stderr.write(f"  What to do about {finding.rule}: {to_do}\n")
+    for finding, to_do in with_advice(state.lake, findings):
+        sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+        if to_do:
+            sys.stderr.write(f"  What to do about {finding.rule}: {to_do}\n")

@@ -120,7 +120,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         if placed.finding.rule == "expectation-failed" and placed.log not in evaluated:
             _print(f"  error: {placed.finding.message} The next run evaluates it again: `{run}`")
     if warned:
-        _print(f"  warning: the sources at the newest run: {warned} What to do: `{run}` says it")
+        _print(f"  warning: the sources at the newest run: {warned}")
     for problem in of_lag:
         _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to type: `{problem.command}`")
     if maintenance:

@@ -307,6 +307,7 @@ def test_logs_of_another_directory_are_moved_by_one_printed_command(tmp_path: Pa
         LogDirectory(place).high_watermarks(**{f"orders_{number}": count for number in range(3)})
     said(capsys, "run", places[0], "--lake", lake)
     _, printed = said(capsys, "run", places[1], "--lake", lake)
+    assert commands_in(said(capsys, "status", lake)[1]) == commands_in(printed), "two commands for one harm"
     assert printed.count("is left alone") == 3
     assert printed.count("What to do about second-source") == 1
     assert pasted(capsys, printed, "--move-source") == 0

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from logcore.logs.model.findings import Finding
-from logcore.logs.rules.advice import HarmedPlace
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.repair_commands import run_command
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import read_policies
 
+_MOVED = "second-source"
 _OF_TOPICS = ("decoded", "undecoded", "latest")
 
 
@@ -87,3 +94,22 @@ def place_of(lake: str, placed: PlacedFinding) -> HarmedPlace:
     named = TopicPartition(placed.topic or "", placed.partition or 0) if is_named else None
     file = None if placed.finding.file is None else storage.join(lake, placed.finding.file)
     return harmed_place(lake, topic_partition=named, finding=placed.finding, table=table_of(lake, file))
+
+
+def with_advice(lake: str, findings: Sequence[Finding]) -> list[tuple[Finding, str]]:
+    """Return errors and warnings about source paths, each with what to do about it; a text is there once.
+
+    Several logs of one directory are moved by one command.
+    """
+    said = [each for each in findings if each.severity is not Severity.INFO]
+    rows = {row.source: row for row in archive.read_logs(lake).values()} if said else {}
+    roots = Counter(os.path.dirname(each.file or "") for each in said if each.rule == _MOVED)
+    advised: dict[str, None] = {}
+    found = []
+    for finding in said:
+        root = os.path.dirname(finding.file or "")
+        place = replace(finding, file=root) if finding.rule == _MOVED and roots[root] > 1 else finding
+        to_do = advice(finding.rule, harmed_place(lake, log=rows.get(place.file or ""), finding=place))
+        found.append((finding, "" if to_do in advised else to_do))
+        advised[to_do] = None
+    return found

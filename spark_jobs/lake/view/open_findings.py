@@ -22,6 +22,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
 from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, RETENTION, LogRow, Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
+from spark_jobs.lake.view.harmed_places import with_advice
 from spark_jobs.lake.view.ledger_states import ALARMING
 from spark_jobs.outlines import IngestOutline, Outline
 from spark_jobs.placed_finding import PlacedFinding
@@ -89,9 +90,11 @@ def unread_source(findings: Iterable[Finding]) -> str | None:
     return _in_one_line(unread, "cannot be read") or None
 
 
-def source_warnings(findings: Iterable[Finding]) -> str:
-    """Return the warnings about source paths in one line; empty: there are none."""
-    return _in_one_line([f.message for f in findings if exit_code([f]) is ExitCode.WARNING], "of this kind")
+def source_warnings(lake: str, findings: Iterable[Finding]) -> str:
+    """Return the warnings about source paths in one line, with what to do; empty: there are none."""
+    warnings = with_advice(lake, [each for each in findings if exit_code([each]) is ExitCode.WARNING])
+    said = [f"{each.message} What to do: {to_do}" if to_do else each.message for each, to_do in warnings]
+    return _in_one_line(said, "of this kind")
 
 
 def _in_one_line(messages: Sequence[str], ending: str) -> str:

@@ -273,11 +273,13 @@ def test_findings_are_read_as_they_were_written(lake: str):
     assert log.findings == (PlacedFinding(expected, row.log, row.topic, row.partition, "s"),)
 
 
-def test_every_source_that_could_not_be_read_is_named_and_many_are_counted() -> None:
+def test_every_source_that_could_not_be_read_is_named_and_many_are_counted(tmp_path: Path) -> None:
     gone = [Finding("path-not-found", Severity.ERROR, f"/srv/{number} does not exist.") for number in range(5)]
     assert unread_source([Finding("no-segments", Severity.WARNING, "/srv/9 contains no segment.")]) is None
-    told = [Finding("second-source", Severity.WARNING, text) for text in ("a: left alone", "b.")]
-    assert source_warnings(told) == "a: left alone. b."
+    told = [Finding("log-gone", Severity.WARNING, text) for text in ("a: left alone.", "b.")]
+    said = source_warnings(str(tmp_path), told)
+    assert said.startswith("a: left alone. What to do: If it was deleted on purpose")
+    assert said.endswith(" b.")
     assert unread_source(gone[:2]) == "/srv/0 does not exist. /srv/1 does not exist."
     said = unread_source(gone)
     assert said is not None
