@@ -160,7 +160,8 @@ What to type next:
   a query over records:
     {_loglake(python)} query {here}/lakes/{shown.name} "{_COUNTS}"
   your own log directory:
-    {_loglake(python)} run /var/kafka-logs --lake {here}/my-lake""")
+    {_loglake(python)} run /var/kafka-logs --lake {here}/my-lake
+{how_to_call(python)}""")
 
 
 def _ask(lake: str, command: str) -> None:
@@ -171,6 +172,18 @@ Some values of lake {lake_name(lake)} are JSON, and its policies decode them. A 
 """)
     sys.stdout.flush()
     main.main(["query", lake, QUESTION])
+
+
+def how_to_call(python: str) -> str:
+    """Return how to paste commands of advice, which begin with `loglake`; empty if the shell finds it.
+
+    Args:
+        python: The path of this Python, for use here.
+    """
+    if shutil.which("loglake") is not None:
+        return ""
+    activate = os.path.join(os.path.dirname(python), "activate")
+    return f"\nAdvice of Loglake begins with `loglake`. In this shell that is {_loglake(python)}, or first: source {activate}"
 
 
 def _loglake(python: str) -> str:

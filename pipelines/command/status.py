@@ -76,7 +76,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     is_busy = lake.is_busy(now_ms)
     if not is_lake(lake.path):
         if not is_busy:
-            raise JobError(first_run_killed(lake.path, now_ms) or f"{lake.path} is no lake: it has no lake.json.")
+            raise JobError(first_run_killed(lake.path, now_ms) or lake.why_no_lake)
         _print(f"{lake.name}: the first run is working on it; nothing is published yet")
         return ExitCode.CLEAN
     state, rows = read_state(lake.path), newest_run_of_each_job(lake.path, JOBS)

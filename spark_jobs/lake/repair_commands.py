@@ -11,9 +11,11 @@ from functools import reduce
 from types import MappingProxyType
 
 from logcore.storage.objects.addresses import is_object
-from logcore.texts import shell_word
+from logcore.texts import shell_word, shown
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.identity import LAKE_FILE
+from spark_jobs.lake.store import storage
 
 _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
@@ -115,3 +117,20 @@ def topic_command(lake: str, job: str, topic: str) -> str:
         topic: The topic.
     """
     return f"loglake {job} {shlex.quote(lake)} --replace {shell_word(topic)}"
+
+
+def no_lake(named: str) -> str:
+    """Return the sentences about a path that is no lake: how its lost description comes back, or which lake is meant.
+
+    Args:
+        named: The path, as it was typed or absolute.
+    """
+    said = f"{shown(named)} is no lake: it has no {LAKE_FILE}."
+    lake = storage.absolute(named)
+    if storage.has_files(storage.join(lake, "tables")):
+        return f"{said} If it was lost, `{run_command(lake)}` writes a new one."
+    with suppress(registry.RegistryError):
+        for path, known in registry.registrations(registry.home()).lakes.items():
+            if known.name == os.path.basename(lake):
+                return f"{said} The lake that is registered as {shown(known.name)} is {shown(path)}."
+    return said

@@ -71,12 +71,13 @@ def lake_at(path: str) -> str:
     Raises:
         UsageError: There is no lake.
     """
+    from spark_jobs.lake.repair_commands import no_lake
     from spark_jobs.lake.setup.identity import read_identity
     from spark_jobs.lake.store import storage
 
     lake = storage.absolute(path)
     if read_identity(lake) is None:
-        raise UsageError(f"{path} is no lake: it has no lake.json.")
+        raise UsageError(no_lake(path))
     return lake
 
 

@@ -23,8 +23,8 @@ from spark_jobs.engine.executor import Executor, TaskFailed, counting, run_survi
 from spark_jobs.engine.job_engine import is_engine_requested
 from spark_jobs.engine.shuffle import ShufflingExecutor
 from spark_jobs.errors import JobError, LakeRefused, StorageError
-from spark_jobs.lake.repair_commands import run_command
-from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
+from spark_jobs.lake.repair_commands import no_lake
+from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.view.runs.run_ends import first_run_killed
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
@@ -120,9 +120,7 @@ def verify_whole_lake(
     if killed is not None:
         raise NothingToVerify(killed)
     if read_identity(lake) is None:
-        raise NothingToVerify(
-            f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `{run_command(lake)}` writes a new one."
-        )
+        raise NothingToVerify(no_lake(lake))
     chosen = LogSelection() if selection is None else selection
     known = progress or VerificationProgress({}, None)
     verifying = _WholeLake(lake, say, sample or Sample(), known, chosen, step, start)

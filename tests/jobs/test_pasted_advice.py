@@ -195,10 +195,12 @@ def test_damage_is_published_around_with_the_printed_policy(lake: Lake) -> None:
     code, printed = lake.run()
     assert code == 2
     assert max(lake.offsets(), default=-1) < 10
+    assert "The lost offsets stay an error, with exit code 2, until a copy fills them." in printed
     pasted(lake.capsys, printed, "config set", "orders salvage=permissive")
     pasted(lake.capsys, printed, "loglake run", "--policies")
     assert max(lake.offsets()) == 29
-    _, printed = lake.run()
+    code, printed = lake.run()
+    assert (code, "They stay an error, with exit code 2, until a copy fills them." in printed) == (2, True)
     assert "salvage=permissive" not in printed
     assert "What follows them is published." in printed
     assert [line for line in commands_in(printed) if "--fill-from" in line]
@@ -832,6 +834,24 @@ def test_a_table_with_a_changed_byte_is_made_again_with_the_printed_command(lake
     assert lake.run(*uncommitted)[0] == 0
     code, printed = lake.verify()
     assert code == 0, printed
+
+
+def test_a_lost_description_of_a_lake_is_written_again_with_the_command_that_each_command_prints(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    (lake.path / "lake.json").unlink()
+    answers = [said(lake.capsys, command, lake.path) for command in ("status", "verify", "runs", "decode")]
+    assert [code for code, _ in answers] == [3, 3, 64, 64]
+    [commands] = {tuple(commands_in(printed)) for _, printed in answers}
+    assert said(lake.capsys, *shlex.split(commands[0])[1:])[0] == 0
+    assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
+def test_the_name_of_a_registered_lake_is_answered_with_its_path(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    for command in ("status", "runs"):
+        code, printed = said(lake.capsys, command, "lake")
+        assert code in (3, 64)
+        assert f"The lake that is registered as lake is {lake.path}." in printed
 
 
 def test_a_table_that_a_killed_run_began_and_never_made_is_not_called_gone(lake: Lake) -> None:

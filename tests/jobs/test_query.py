@@ -242,6 +242,25 @@ def test_an_unknown_table_leads_to_the_list_of_views(lake, capsys):
     assert "Did you mean" not in said
 
 
+@pytest.mark.parametrize("table", ["decoded/orders", '"decoded/orders"', "decoded.orders"])
+def test_the_view_of_a_table_that_the_sql_names_by_its_folder_is_named(table, lake, capsys):
+    answer = ask(capsys, lake, f"select * from {table}")
+    assert (answer.code, answer.out) == (64, "")
+    named = table.strip('"')
+    assert f"The view of {named} is decoded_orders." in answer.err
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_options_of_a_query_may_be_before_between_and_after_its_arguments(place, lake, capsys):
+    words = [lake.path, "select 1 as a"]
+    words[place:place] = ["--format", "csv"]
+    assert main.main(["query", *words]) == 0
+    assert capsys.readouterr().out == "a\n1\n"
+    words[place + 1 : place + 1] = ["--limt", "5"]
+    assert main.main(["query", *words]) == 64
+    assert "unknown option '--limt'; the nearest name is --limit." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("sql", "near"),
     [

@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"-[0-9.]+(ms)?$")
 class CommandParser(argparse.ArgumentParser):
     """argparse with Loglake's errors and its exit code for wrong usage."""
 
+    _is_in_pass = False
     _arguments: Sequence[str] = ()
     """The arguments that are being parsed."""
 
@@ -35,7 +36,17 @@ class CommandParser(argparse.ArgumentParser):
         self._arguments = list(sys.argv[1:] if args is None else args)
         if self._subparsers is not None and next(self._unknown_options(), None) is not None:
             self.error("")  # before the command reports what it lacks itself
-        parsed, unknown = super().parse_known_args(self._arguments, namespace)
+        if self._is_in_pass:
+            return super().parse_known_args(self._arguments, namespace)
+        if any(each.nargs == argparse.OPTIONAL for each in self._get_positional_actions()):
+            # Otherwise an argument after an option is unexpected, where the last one can be left out.
+            self._is_in_pass = True  # each of the two passes calls this method
+            try:
+                parsed, unknown = self.parse_known_intermixed_args(self._arguments, namespace)
+            finally:
+                self._is_in_pass = False
+        else:
+            parsed, unknown = super().parse_known_args(self._arguments, namespace)
         if unknown:
             self.error(f"unexpected arguments: {' '.join(unknown)}")
         return parsed, unknown

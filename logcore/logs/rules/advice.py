@@ -43,8 +43,11 @@ RULE_OF_STATE = {
 """The rule whose advice counts for a range of the ledger, by state."""
 
 
-_PASSED = "What follows them is published."
-_SALVAGE = "If none has, `{policy:salvage=permissive}` publishes what follows."
+_PASSED = "What follows them is published. They stay an error, with exit code 2, until a copy fills them."
+_SALVAGE = (
+    "If none has, `{policy:salvage=permissive}` publishes what follows. The lost offsets stay an error, with exit code "
+    "2, until a copy fills them."
+)
 
 
 @dataclass(frozen=True, slots=True)

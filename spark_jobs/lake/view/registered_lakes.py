@@ -18,7 +18,7 @@ from logcore.texts import shell_word
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.decoded.topic_tables import remembered_tables
-from spark_jobs.lake.repair_commands import ingest_command, run_command
+from spark_jobs.lake.repair_commands import ingest_command, no_lake, run_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
 from spark_jobs.lake.setup.identity import read_identity
@@ -62,6 +62,11 @@ class RegisteredLake:
     def is_there(self) -> bool:
         """Whether its directory exists; True for a lake in a store, which is not accessed here."""
         return storage.is_remote(self.path) or os.path.isdir(self.path)
+
+    @property
+    def why_no_lake(self) -> str:
+        """Why its directory is no lake, and what to type."""
+        return no_lake(self.path)
 
     def is_busy(self, now_ms: int) -> bool:
         """Return whether a process works on it."""

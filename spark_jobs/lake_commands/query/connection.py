@@ -23,6 +23,8 @@ _BATCH_ROWS = 2048
 _BARE_OFFSET = r'(?<!")\boffset\b(?!")'
 _NEAR = re.compile(r'at or near "(.+)"$')
 _NO_TABLE = re.compile(r"Table with name (.+?) does not exist")
+_TABLE_OF_TOPIC = re.compile(r"\b(?:decoded|undecoded|latest)[/.][\w.-]+")
+"""A table of a topic, by its folder and the name of the topic."""
 _CLASS = re.compile(r"[A-Z][A-Za-z ]* Error: ")
 """How errors of DuckDB begin. After the first rows they come through Arrow, as other Python classes."""
 _UNREAD = re.compile(r"Invalid Input Error: reading the stream registered as ")
@@ -83,6 +85,13 @@ class LakeConnection:
                 return QueryRows(self, pa.RecordBatchReader.from_batches(pa.schema([]), []))
             return QueryRows(self, result.to_arrow_reader(_BATCH_ROWS))
 
+    def _with_views_of_tables(self, said: str, sql: str) -> str:
+        """An error, and the views of tables that the SQL names as people do, such as `decoded/orders`."""
+        names = {table.replace(".", "/", 1): table for table in _TABLE_OF_TOPIC.findall(sql)}
+        there = [each for each in self.known if each.table in names and each.open() is not None]
+        views = [f"The view of {names[each.table]} is {each.name}." for each in there]
+        return " ".join([f"{said.rstrip('.')}.", *views]) if views else said
+
     @contextlib.contextmanager
     def answers(self, sql: str = "") -> Iterator[None]:
         """Turn errors of DuckDB and Arrow into ours.
@@ -108,6 +117,7 @@ class LakeConnection:
                 there = {each.name for each in self.known if each.name in near and each.open() is not None}
                 hint = f" The nearest names are {', '.join(name for name in near if name in there)}." if there else ""
                 said = f"{said.partition(' Did you mean ')[0]}{hint} To list the views: loglake query {self.lake}"
+            said = self._with_views_of_tables(said, sql)
             raise UsageError(said) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             said = _line(error)
@@ -116,6 +126,7 @@ class LakeConnection:
             if isinstance(error, duckdb.ParserException) and _offset_is_column(sql, said):
                 said += ' The word offset is a part of SQL: write the column as "offset".'
             if _CLASS.match(said) and not _UNREAD.match(said):
+                said = self._with_views_of_tables(said, sql) if isinstance(error, duckdb.ParserException) else said
                 raise UsageError(said) from error
             advice = f"To find the damage: loglake verify {self.lake}"
             raise JobError(f"A table can't be read: {said.rstrip('.')}. {advice}") from error
