@@ -182,8 +182,8 @@ def how_to_call(python: str) -> str:
     """
     if shutil.which("loglake") is not None:
         return ""
-    activate = os.path.join(os.path.dirname(python), "activate")
-    return f"\nAdvice of Loglake begins with `loglake`. In this shell that is {_loglake(python)}, or first: source {activate}"
+    here, activate = _loglake(python), os.path.join(os.path.dirname(python), "activate")
+    return f"\nAdvice of Loglake begins with `loglake`. In this shell that is {here}, or first: source {activate}"
 
 
 def _loglake(python: str) -> str:
