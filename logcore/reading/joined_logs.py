@@ -209,7 +209,7 @@ def _taken(segment: FoundSegment, manifests: _Manifests, start: int, below: int)
     if segment.objects.is_chunked:
         known = manifests.of(segment.objects)
         manifest, chunk_map = known.manifest, known.chunk_map
-        manifest.refuse_other_sizes(log.size)
+        manifest.chunks.refuse_other_size(log.size)
         size = manifest.chunks.segment_size
         indexes = {part: aiven_layout.index_path(log.path, part) for part in manifest.indexes}
         of_part = {part: indexes[part] for _, part in _BESIDE if part in indexes}

@@ -268,12 +268,10 @@ class Loading:
         recover: Recover,
         *,
         is_clean: bool,
-        indexes_left_out: bool = False,
         line: BrokerLine = DEFAULT_LINE,
     ) -> None:
         self._line = line
         self._directory, self._recover, self._is_clean = directory, recover, is_clean
-        self._indexes_left_out = indexes_left_out
         self._rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
         self._expiry = Expiry(as_of_ms, config.producer_id_expiration_ms)
         self.log_start_checkpoint = directory.log_start_offset or 0
@@ -347,9 +345,7 @@ class Loading:
         for base_offset in self.disk.bases():
             segment = self._open(base_offset)
             has_time_index = segment_file_name(base_offset, TIME_INDEX_SUFFIX) in self.disk
-            if self._indexes_left_out:
-                self._index_left_out(segment)
-            elif segment_file_name(base_offset, OFFSET_INDEX_SUFFIX) not in self.disk:
+            if segment_file_name(base_offset, OFFSET_INDEX_SUFFIX) not in self.disk:
                 self._recover_when_opened(segment, opened, "it has no offset index")
             else:
                 if not has_time_index:
@@ -359,17 +355,6 @@ class Loading:
                     self._recover_when_opened(segment, opened, "an entry of its transaction index ends below its base")
             self.segments[base_offset] = segment
             opened.append(segment)
-
-    def _index_left_out(self, segment: LoadedSegment) -> None:
-        """Build the indexes that the segment had, or may have had, in its original directory."""
-        try:
-            made = self._recover(segment.content, segment.base_offset, self._rules)
-        except (OffsetsDoNotRise, OffsetsOverflow):  # it is not on disk; its recovery reports this
-            segment.index = b""
-        else:
-            segment.index = made.offset_index
-            self.disk.write(segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX), made.time_index)
-        self.disk.write(segment_file_name(segment.base_offset, OFFSET_INDEX_SUFFIX), segment.index)
 
     def _transaction_index_is_corrupt(self, segment: LoadedSegment) -> bool:
         name = segment_file_name(segment.base_offset, TRANSACTION_INDEX_SUFFIX)

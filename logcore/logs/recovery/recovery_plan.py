@@ -75,7 +75,6 @@ def plan_recovery(
     as_of_ms: int,
     salvage: bool = False,
     heeds_clean_mark: bool = False,
-    indexes_left_out: bool = False,
     gaps: GapRules | None = None,
     recover: Recover = recover_segment,
     read: Reader = read_plainly,
@@ -89,9 +88,6 @@ def plan_recovery(
         as_of_ms: The clock.
         salvage: Keep what the start would lose, see `salvage`.
         heeds_clean_mark: Start as after a clean stop if the directory has the marker; else the stop counts as unclean.
-        indexes_left_out: The directory has no indexes because it does not need them, as in an archive. Otherwise a
-            segment without an index is recovered when it is opened, as by a broker, and a cut made there drops no later
-            segment.
         gaps: What explains gaps; with it missing offsets are losses.
         recover: Recovers a segment.
         read: Reads what a recovery does not look at.
@@ -107,9 +103,7 @@ def plan_recovery(
         plan = plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
         return replace(plan, losses=(*losses, *plan.losses))
     is_clean = heeds_clean_mark and directory.is_clean
-    loading = Loading(
-        directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out, line=line
-    )
+    loading = Loading(directory, config, as_of_ms, recover, is_clean=is_clean, line=line)
     try:
         loading.run()
     except WouldNotStart as error:

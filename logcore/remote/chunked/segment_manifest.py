@@ -13,8 +13,8 @@
                             "segmentLeaderEpochs" {epoch: start offset}. It is used only where the metadata topic is
                             not given
 
-Unknown fields are ignored. Sizes are not trusted: `refuse_other_sizes` compares them with the stored objects before
-anything is read.
+Unknown fields are ignored. Sizes are not trusted: `chunks.refuse_other_size` compares them with the stored object
+before anything is read.
 
 Source: io.aiven.kafka.tieredstorage.manifest SegmentManifestV1, SegmentIndexesV1, SegmentEncryptionMetadataV1.
 
@@ -124,24 +124,6 @@ class SegmentManifest:
     is_compressed: bool
     encryption: SegmentEncryption | None
     described: DescribedOffsets | None = None
-
-    def refuse_other_sizes(self, log_bytes: int, indexes_bytes: int | None = None) -> None:
-        """Compare the manifest with the sizes of the stored objects.
-
-        Args:
-            log_bytes: Size of the object `.log`.
-            indexes_bytes: Size of the object `.indexes`; None: do not compare it.
-
-        Raises:
-            CorruptIndexError: The manifest describes other sizes.
-        """
-        self.chunks.refuse_other_size(log_bytes)
-        if indexes_bytes is not None:
-            end = max((index.position + index.size for index in self.indexes.values()), default=0)
-            if end > indexes_bytes:
-                raise CorruptIndexError(
-                    f"the manifest describes {end} bytes of indexes, the object has {indexes_bytes}"
-                )
 
 
 def parse_manifest(content: bytes) -> SegmentManifest:

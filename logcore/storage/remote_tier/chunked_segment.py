@@ -144,7 +144,7 @@ class ChunkedSegment:
         self._requested: dict[int, _Request] = {}
         """By the number of a chunk: the request that was sent for it ahead of a read."""
         try:
-            self.manifest.refuse_other_sizes(self._stored.size)
+            self.manifest.chunks.refuse_other_size(self._stored.size)
         except LogError as error:
             self._stored.close()
             raise self._explained(error) from error

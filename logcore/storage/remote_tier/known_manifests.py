@@ -86,7 +86,7 @@ def _usable(content: bytes, log: RemoteObject, manifest: RemoteObject) -> KnownM
     """A registered map; None if it is of another manifest, or cannot be that of the object."""
     try:
         said = unpacked(content)
-        said.manifest.refuse_other_sizes(log.size)
+        said.manifest.chunks.refuse_other_size(log.size)
     except LogError:
         return None
     return KnownManifest(said.manifest, content) if said.manifest_version == manifest.version else None

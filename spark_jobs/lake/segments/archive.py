@@ -383,9 +383,9 @@ def _is_in(segment: Segment, other: Segment) -> bool:
     )
 
 
-def guard_of(log: str, planned: int | None, next_version: int | None = None) -> Guard:
+def guard_of(log: str, planned: int | None) -> Guard:
     """Return the guard of a commit to ``segments`` for a log that it changes."""
-    return Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
+    return Guard(f"segments/{log}", planned, (planned or 0) + 1)
 
 
 def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:

@@ -7,7 +7,7 @@ timestamp of its first batch, as in ``loglake transactions``.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -62,11 +62,9 @@ class OpenTransaction:
         return f" (transactional id {names})" if names else ""
 
 
-def read_open_transactions(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[OpenTransaction]]:
+def read_open_transactions(lake: str) -> dict[str, list[OpenTransaction]]:
     """Return open transactions by log key, oldest first; logs without any are left out."""
     where: list[tuple[str, str, object]] = [("state", "==", "open")]
-    if logs is not None:
-        where.append(("log", "in", list(logs)))
     columns = ["log", "topic", "partition", "producer_id", "producer_epoch", "first_offset", "last_offset"]
     found: dict[str, list[OpenTransaction]] = {}
     for row in read_rows(lake, "transactions", columns, where).to_pylist():

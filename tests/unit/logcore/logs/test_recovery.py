@@ -184,17 +184,6 @@ def test_a_segment_cut_for_want_of_an_index_costs_no_later_one() -> None:
     assert kinds(plan) == ["cut"]
 
 
-def test_where_indexes_were_only_left_out_the_log_is_taken_as_if_they_were_there() -> None:
-    config = TopicConfig(index_interval_bytes=0)
-    files = {name(0): batch(0) + batch(1), name(2): batch(2) + b"\1" * 30, name(3): batch(3)}
-    for point in (0, 2):
-        source = directory(files, recovery_point=point)
-        plan = plan_recovery(source, config, as_of_ms=AS_OF, indexes_left_out=True)
-        assert set(plan.dropped) == {name(3)}
-        assert kinds(plan) == ["cut", "dropped-segment"]
-        assert made(plan, files)[name(0, ".index")] == struct.pack(">ii", 1, len(batch(0)))
-
-
 def test_a_segment_whose_offsets_do_not_rise_is_emptied() -> None:
     files = with_indexes({name(0): batch(0), name(1): batch(1) + batch(5) + batch(5)})
     plan = planned(files)

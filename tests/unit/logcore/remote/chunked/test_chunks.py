@@ -36,7 +36,7 @@ LOG = b"".join(struct.pack(">q", number) * 3 for number in range(100))  # 2,400 
 
 def _read(stored: remote_objects.StoredSegment) -> bytes:
     manifest = parse_manifest(stored.manifest)
-    manifest.refuse_other_sizes(len(stored.log), len(stored.indexes))
+    manifest.chunks.refuse_other_size(len(stored.log))
     cipher = _cipher(manifest)
     found = b""
     for number in range(manifest.chunks.count):
@@ -237,13 +237,11 @@ def test_a_manifest_of_very_many_lists_is_refused_before_it_is_parsed() -> None:
         tracemalloc.stop()
 
 
-def test_another_size_of_the_stored_objects_is_refused() -> None:
-    manifest = parse_manifest(FIXED.manifest)
-    manifest.refuse_other_sizes(2400, len(FIXED.indexes))
+def test_another_size_of_the_stored_object_is_refused() -> None:
+    chunks = parse_manifest(FIXED.manifest).chunks
+    chunks.refuse_other_size(2400)
     with pytest.raises(CorruptIndexError, match="2400 stored bytes, the object has 2399"):
-        manifest.refuse_other_sizes(2399)
-    with pytest.raises(CorruptIndexError, match="bytes of indexes"):
-        manifest.refuse_other_sizes(2400, len(FIXED.indexes) - 1)
+        chunks.refuse_other_size(2399)
 
 
 def test_a_list_of_sizes_that_expands_without_end_is_stopped() -> None:
