@@ -71,8 +71,10 @@ def _decode(options: argparse.Namespace) -> int:
 def _infer(lake: str, topic: str) -> int:
     """Print a policy to accept, what was seen, and schemas."""
     from spark_jobs.decode.inference import propose
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.store.storage import folder_name
 
+    refuse_lost(lake, "logs", "records")
     proposals = propose(lake, topic)
     for each in proposals:
         for line in each.seen:

@@ -40,14 +40,16 @@ def described_topics(
 
     Raises:
         UsageError: There is no lake, or a pattern matches no topic.
-        JobError: The job failed.
+        JobError: The job failed, or the lake has lost `logs` or `records`.
     """
     from spark_jobs import launch
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.setup import registry
     from spark_jobs.lake.view.registered_lakes import check_policies
     from spark_jobs.policies.policies_file import read_policies
 
     lake = lake_at(options.lake)
+    refuse_lost(lake, "logs", "records")
     refuse_unmatched(lake, options.topic)
     check_policies(lake, options.policies)
     policies = read_policies(options.policies or registry.recall(lake).policies)

@@ -23,8 +23,8 @@ from spark_jobs.lake.decoded.followed_topics import POLICY, keeps_tombstones
 from spark_jobs.lake.decoded.topic_tables import (
     DECODED,
     LATEST,
-    REMEMBERED_FILE,
     UNDECODED,
+    accepts_loss,
     remembered_tables,
     topic_table,
 )
@@ -190,8 +190,7 @@ def _absent(lake: str, topic: str, opened_now: Mapping[str, _Opened | None], kno
     for kind in (kind for kind, opened in opened_now.items() if opened is None):
         place = topic_table(lake, kind, topic)
         if place.folder in known:
-            accept = f"If it was removed on purpose, delete {storage.join(lake, REMEMBERED_FILE)}: it is only a memory."
-            absent = _said(place, "table-missing", f"it was there and is gone. {accept}")
+            absent = _said(place, "table-missing", f"it was there and is gone. {accepts_loss(lake)}")
         elif storage.has_files(place.uri) or any(
             opened is not None and {kind, other} == _PAIR for other, opened in opened_now.items()
         ):

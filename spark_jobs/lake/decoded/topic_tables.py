@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from logcore.columns.records_columns import HEADER_TYPE
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.field_ids import with_field_ids
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_spec import TableSpec
@@ -163,8 +164,8 @@ def tables_of(lake: str, topics: Iterable[str]) -> list[Table]:
 
 
 REMEMBERED_FILE = "topic_tables.json"
-"""The tables that there were. It is only a memory, for ``loglake verify``: without it, a table that is gone with its
-directory leaves no trace."""
+"""The tables that there were. It is only a memory: without it, a table that is gone with its directory leaves no trace.
+"""
 _VERSION = 1
 
 
@@ -179,6 +180,23 @@ def remembered_tables(lake: str) -> frozenset[str]:
         return frozenset(map(str, content["tables"])) if content["version"] == _VERSION else frozenset()
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return frozenset()
+
+
+def lost_tables(lake: str, topics: Iterable[str]) -> list[Table]:
+    """Return the tables of topics that there were and that are gone.
+
+    Raises:
+        StorageError: The object store failed.
+    """
+    known = remembered_tables(lake)
+    places = (topic_table(lake, kind, topic) for topic in topics for kind in (DECODED, UNDECODED, LATEST) if known)
+    there = (each for each in places if each.folder in known)
+    return [each for each in there if not storage.has_files(storage.join(each.uri, LOG_DIRECTORY))]
+
+
+def accepts_loss(lake: str) -> str:
+    """Say what to do about a lost table that nobody misses."""
+    return f"If it was removed on purpose, delete {storage.join(lake, REMEMBERED_FILE)}: it is only a memory."
 
 
 def remember_tables(lake: str, tables: Iterable[Table]) -> None:

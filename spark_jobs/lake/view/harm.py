@@ -13,6 +13,7 @@ of a file unchanged is only found by ``loglake verify LAKE``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
@@ -20,12 +21,14 @@ from deltalake import DeltaTable
 from logcore.logs.model.findings import Finding, Severity, found, offsets_text
 from logcore.logs.rules.advice import advice
 from spark_jobs.errors import JobError, TableUnreadable
+from spark_jobs.lake.decoded.topic_tables import accepts_loss, lost_tables
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of, newest_files
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, row_counts
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, tables_file
 from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_files, present_files
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
+from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
@@ -54,7 +57,17 @@ def check_tables(lake: str, state: TablesFile) -> tuple[Finding, ...]:
             findings += _check_table(lake, name, state)
         except TableUnreadable as error:
             findings.append(found("table-went-back", str(error), file=table_uri(lake, name)))
+    findings += (
+        found("table-missing", f"table {each.name}: it was there and is gone. {accepts_loss(lake)}", file=each.uri)
+        for each in _lost_tables(lake)
+    )
     return tuple(findings)
+
+
+def _lost_tables(lake: str) -> list[Table]:
+    with suppress(TableUnreadable):  # a finding of the table `logs`
+        return lost_tables(lake, sorted({row.topic for row in read_logs(lake).values()}))
+    return []
 
 
 def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
@@ -275,11 +288,13 @@ def _of_findings(
     lake: str, findings: Iterable[Finding], logs: Mapping[str, str], rows: Mapping[str, LogRow]
 ) -> Iterator[Harm]:
     """Harm of findings, with the log of each file."""
+    lost = {each.uri: each.name for each in _lost_tables(lake)}
     for finding in findings:
         row = rows.get(logs.get(finding.file or "", ""))
         offsets = finding.start_offset, finding.end_offset
         what = f"{finding.rule}: {finding.message}"
-        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table_of(lake, finding.file))
+        table = lost.get(finding.file or "") or table_of(lake, finding.file)
+        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table)
         is_at_source = finding.rule == "archive-file-missing" and not _is_in(lake, finding.file)
         to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
         yield replace(harm, what_to_do=to_do)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import pyarrow.dataset as ds
@@ -11,9 +11,17 @@ from deltalake import DeltaTable, QueryBuilder
 
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
-from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table, topics_with_tables
-from spark_jobs.lake.delta.state.tables_file import TableState, read_state
-from spark_jobs.lake.delta.tables.snapshots import checked_dataset, open_table, reading, table_uri
+from spark_jobs.lake.decoded.topic_tables import (
+    DECODED,
+    LATEST,
+    UNDECODED,
+    remembered_tables,
+    topic_table,
+    topics_with_tables,
+)
+from spark_jobs.lake.delta.state.tables_file import read_state, refuse_gone
+from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables.snapshots import checked_dataset, reading, table_uri
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_specs import TABLES
@@ -117,9 +125,10 @@ def lake_views(lake: str) -> Iterator[LakeView]:
             name,
             spec.one_row,
             table_uri(lake, name),
-            lambda name=name: _opened(lake, name, seen.get(name)),  # type: ignore[misc]
+            lambda name=name: _opened(Table(lake, name), name in seen),  # type: ignore[misc]
             lambda path, name=name: reading(lake, name, path),  # type: ignore[misc]
         )
+    were_there = remembered_tables(lake)
     for topic in _topics(lake):
         kinds = (
             (DECODED, "whose key and value were decoded"),
@@ -134,26 +143,27 @@ def lake_views(lake: str) -> Iterator[LakeView]:
                 table.name,
                 one_row,
                 table.uri,
-                table.open,
+                lambda table=table: _opened(table, table.folder in were_there),  # type: ignore[misc]
                 lambda _, table=table: table.reading(),  # type: ignore[misc]
             )
 
 
-def _opened(lake: str, name: str, before: TableState | None) -> DeltaTable | None:
+def _opened(place: Table, was_there: bool) -> DeltaTable | None:
     """Return the table; None if no run has seen it either.
 
     Raises:
-        TableUnreadable: The table is damaged, or the last run saw it and it is gone.
+        TableUnreadable: The table is damaged, or an earlier run saw it and it is gone.
     """
-    table = open_table(lake, name)
-    if table is None and before is not None:
-        with reading(lake, name):
-            raise ValueError(f"it is gone; the last run saw its version {before.version}")
+    table = place.open()
+    if table is None and was_there:
+        refuse_gone(place.lake, place.name)
     return table
 
 
 def _topics(lake: str) -> list[str]:
-    try:
-        return sorted({log.topic for log in archive.read_logs(lake).values()})
-    except TableUnreadable:  # the view `logs` says so; tables of topics are still there
-        return topics_with_tables(lake, (DECODED, UNDECODED, LATEST))
+    with suppress(TableUnreadable):  # the view `logs` says so
+        topics = sorted({log.topic for log in archive.read_logs(lake).values()})
+        if topics:
+            return topics
+    # without `logs`, tables of topics are still there
+    return topics_with_tables(lake, (DECODED, UNDECODED, LATEST))

@@ -364,14 +364,16 @@ def _state(lake: str, topic: str, at: str) -> _State:
 
     Raises:
         UsageError: The lake has no such topic, or the cut has no known form.
-        TableUnreadable: A table is damaged.
+        TableUnreadable: A table is damaged or lost.
     """
     from spark_jobs.lake.delta.files.live_files import newest_files
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.ledger import frontier
     from spark_jobs.lake.published.log_cuts import cuts_at_time
     from spark_jobs.lake.segments import archive
     from spark_jobs.newest.newest_rows import NewestCounts
 
+    refuse_lost(lake, "logs", "offset_ledger", "records")
     found = [log for log in archive.read_logs(lake).values() if log.topic == topic]
     logs: list[LogRow] = sorted(found, key=lambda log: (log.partition, log.incarnation, log.log_id))
     if not logs:

@@ -9,14 +9,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from deltalake import DeltaTable
 
 from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of
 from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table, reading
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 
@@ -86,6 +86,29 @@ def read_state(lake: str) -> TablesFile:
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return TablesFile()
+
+
+def refuse_lost(lake: str, *names: str) -> None:
+    """Refuse a lake that has lost one of these tables. To a reader it is like a table that was never made.
+
+    Raises:
+        TableUnreadable: An earlier run saw a table, and it is gone.
+        StorageError: The object store failed.
+    """
+    seen = read_state(lake).tables
+    for name in names:
+        if name in seen and open_table(lake, name) is None:
+            refuse_gone(lake, name)
+
+
+def refuse_gone(lake: str, name: str) -> NoReturn:
+    """Raise the error of a table that is gone.
+
+    Raises:
+        TableUnreadable: Always.
+    """
+    with reading(lake, name):
+        raise FileNotFoundError("it is gone; an earlier run saw it")
 
 
 def record_state(

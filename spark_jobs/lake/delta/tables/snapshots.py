@@ -137,7 +137,9 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
         way_out = f"To rebuild the table: `{rebuild_command(lake, name)}`"
         if topic:
             job = "latest" if kind == "latest" else "decode"
-            way_out = f"Remove its directory, then: {topic_command(lake, job, topic)}"
+            is_gone = path is None and isinstance(error, FileNotFoundError)
+            first = "To write it again:" if is_gone else "Remove its directory, then:"
+            way_out = f"{first} `{topic_command(lake, job, topic)}`"
         elif name == "records" and is_row_file:
             way_out = f"To write its rows again: `{replace_command(lake)}`"
         raise TableUnreadable(f"Table {name}: {where} can't be read ({said(error)[:300]}) {way_out}") from error

@@ -1,0 +1,123 @@
+"""A table that is gone with its directory is lost, and no command takes it for one that was never made."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from tests.in_process import without_spark
+from tests.jobs.decoded_lake import Decoded
+from tests.pasted_advice import commands_in
+
+POLICIES = 'topics:\n  "*":\n    decode.value: string\n    decode.key: string\n    latest: delete\n'
+MADE_BY = {"decoded": "decode", "undecoded": "decode", "latest": "latest"}
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Decoded:
+    return taken(tmp_path, POLICIES, monkeypatch, capsys)
+
+
+def taken(
+    tmp_path: Path, policies: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Decoded:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    lake = Decoded(tmp_path, policies)
+    lake.write((b"a", b"one"), (b"b", b"two"), (b"a", b"three"))
+    with without_spark():
+        assert main(["run", str(lake.source.path), "--lake", lake.path, "--policies", str(lake.policies)]) == 0
+        assert main(["status", lake.path]) == 0, capsys.readouterr().out
+    capsys.readouterr()
+    return lake
+
+
+@pytest.mark.parametrize("kinds", [("decoded",), ("undecoded",), ("latest",), ("decoded", "undecoded", "latest")])
+def test_a_lost_table_of_a_topic_is_named_everywhere_and_the_command_makes_it_again(
+    made: Decoded, kinds: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {kind: rows_of(made, kind) for kind in MADE_BY}
+    for kind in kinds:
+        shutil.rmtree(made.lake.path / "tables" / kind / "orders")
+    advised = {f"loglake {MADE_BY[kind]} {made.path} --replace orders" for kind in kinds}
+    with without_spark():
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 2
+            said = capsys.readouterr().out
+            for kind in kinds:
+                assert f"able {kind}/orders: it was there and is gone" in said
+            assert advised <= set(commands_in(said)), said
+        for kind in kinds:
+            assert main(["query", made.path, f"select * from {kind}_orders"]) == 3
+            error = capsys.readouterr().err
+            assert f"Table {kind}/orders: " in error
+            assert "it is gone; an earlier run saw it" in error
+            assert set(commands_in(error)) <= advised
+        for command in sorted(advised):
+            assert main(shlex.split(command)[1:]) == 0, command
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 0, capsys.readouterr().out
+    assert {kind: rows_of(made, kind) for kind in MADE_BY} == before
+
+
+def test_a_lost_table_of_a_topic_that_no_policy_names_any_more_is_named_by_a_run_too(
+    made: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(made.lake.path / "tables" / "latest")
+    made.policies.write_text(POLICIES.replace("    latest: delete\n", ""))
+    with without_spark():
+        assert main(["run", str(made.source.path), "--lake", made.path]) == 2
+        assert "table latest/orders: it was there and is gone" in capsys.readouterr().out
+        (made.lake.path / "topic_tables.json").unlink()
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 0, capsys.readouterr().out
+
+
+def test_a_table_of_a_topic_that_was_never_made_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = taken(tmp_path, POLICIES.replace("    latest: delete\n", ""), monkeypatch, capsys)
+    lake.policies.write_text(POLICIES)
+    with without_spark():
+        assert main(["status", lake.path]) == 0, capsys.readouterr().out
+        assert main(["verify", lake.path]) == 0, capsys.readouterr().out
+        assert main(["query", lake.path, "select * from latest_orders"]) == 64
+        assert main(["run", str(lake.source.path), "--lake", lake.path]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lost", ["records", "logs"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "latest {lake} --replace orders",
+        "latest {lake}",
+        "decode {lake} --replace orders",
+        "decode {lake} --infer orders",
+        "state {lake} orders --at orders-0:3 --out {out}",
+        "withdraw {lake} --reason test --apply",
+        "register {lake} --in duckdb -o {out}",
+        "register {lake} --in spark",
+    ],
+)
+def test_beside_a_lost_table_a_command_that_reads_it_names_it_and_changes_nothing(
+    made: Decoded, lost: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {kind: (rows_of(made, kind)) for kind in MADE_BY}
+    shutil.rmtree(made.lake.path / "tables" / lost)
+    with without_spark():
+        assert main(command.format(lake=made.path, out=tmp_path / "out").split()) == 3
+    error = capsys.readouterr().err
+    assert lost in error
+    if not (lost == "records" and command.startswith("withdraw")):
+        assert f"Table {lost}: " in error
+        assert "it is gone; an earlier run saw it" in error
+        assert f"loglake repair {made.path} --rebuild {lost} --apply" in error
+    assert {kind: rows_of(made, kind) for kind in MADE_BY} == before
+
+
+def rows_of(lake: Decoded, kind: str) -> list[tuple[object, ...]]:
+    rows = lake.table(kind).to_pyarrow_table().to_pylist()
+    return sorted((row["partition"], row["offset"], row["key"], row["value"]) for row in rows)
