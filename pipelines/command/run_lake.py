@@ -61,8 +61,8 @@ from ..metadata.values import (
 from ..run.chains import CHAINS, INTAKE_JOB, MAINTENANCE_JOB
 from ..run.check_definitions import RECORDS, CheckAnswer
 from ..run.direct import FinishedRun
-from ..run.look import outcome_without_work
-from ..run.outcome import RunOutcome
+from ..run.look import answers_after_expiry, outcome_without_work
+from ..run.outcome import WRITTEN, RunOutcome
 from ..run.run_request import RunRequest
 from .history import check_outside_lakes, prepare_history
 from .progress_lines import ProgressLines
@@ -496,6 +496,10 @@ def _outcomes(
                 _register(lake, request, outcomes[0], before)
             if options.maintain:
                 outcomes.append(runner.run(MAINTENANCE_JOB, lake, request, policies))
+                if WRITTEN["retention", "expired_rows"] in outcomes[1].written:
+                    now = {answer.name: answer for answer in answers_after_expiry(lake, policies)}
+                    judged = tuple(now.get(answer.name, answer) for answer in outcomes[0].answers)
+                    outcomes[0] = replace(outcomes[0], answers=judged)
     return outcomes
 
 

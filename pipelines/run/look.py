@@ -5,7 +5,7 @@ The same steps as in a run plan their jobs. The first job with work ends the loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import LogError
@@ -17,7 +17,7 @@ from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import RecordsVersion, read_results
 from spark_jobs.lake.view.harm import look_at_tables
-from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline_co
@@ -98,10 +98,28 @@ def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[Ch
     if decoded := DecodedTopic.all_of(lake, policies):
         of_decode = launch.report_if_empty(DecodeConfig(lake, "", as_of_ms, policies))
         yield topic_checks.decoded_rows_equal_records(state, decoded, of_decode)
-        yield topic_checks.undecoded_share_steady(state, decoded)
-        yield topic_checks.schemas_of_own_subject(state, decoded)
+        yield from _of_newest_rows(state, decoded)
     if latest := LatestTopic.all_of(lake, policies):
         of_latest = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
         yield topic_checks.latest_follows_records(state, latest, of_latest)
     results = read_results(lake, RecordsVersion.now(lake))
     yield checks.expectations_met(restricted(state, tuple(results)), results, None)
+
+
+def answers_after_expiry(lake: str, policies: Policies) -> Iterator[CheckAnswer]:
+    """Yield the answers that rows which expire may change, by the rows that are left.
+
+    Args:
+        lake: Absolute path or address of the lake.
+        policies: Of the lake.
+
+    Raises:
+        JobError: A table cannot be read.
+    """
+    if decoded := DecodedTopic.all_of(lake, policies):
+        yield from _of_newest_rows(read_state(lake), decoded)
+
+
+def _of_newest_rows(state: LakeState, decoded: Sequence[DecodedTopic]) -> Iterator[CheckAnswer]:
+    yield topic_checks.undecoded_share_steady(state, decoded)
+    yield topic_checks.schemas_of_own_subject(state, decoded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.delta.table import Table
+from tests import handmade
 from tests.crash import visible
-from tests.in_process import InProcessExecutor
+from tests.in_process import InProcessExecutor, without_spark
 from tests.jobs.decoded_lake import TEXT, Decoded
 from tests.spark.cycle import AS_OF_MS
 
@@ -182,3 +184,35 @@ def test_a_lake_whose_tables_need_policies_is_not_published_half_from_another_ho
     assert main([*command, "--policies", str(lake.policies)]) == 0
     assert main(command) == 0
     assert [row["value"] for row in lake.rows()] == ["one", "two"]
+
+
+@pytest.mark.parametrize(("old", "new", "code"), [(b"\xff", b"v", 0), (b"v", b"\xff", 1)])
+def test_where_rows_expire_in_a_run_the_share_is_that_of_the_rows_that_stay(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    old: bytes,
+    new: bytes,
+    code: int,
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    now = int(time.time() * 1000)
+    kept_ms = 365 * 24 * 3_600_000
+    most = 0.6 if code else 0.1  # half of all rows cannot be decoded, and all or none of those that are left
+    rules = f"decode.value: string, decode.undecoded.max: {most}, records.retention.ms: {kept_ms}"
+    lake = Decoded(tmp_path, f'topics: {{"*": {{{rules}}}}}')
+    lake.orders.roll()
+    for value, at_ms in ((old, now - 2 * kept_ms), (new, now)):
+        rows = [(b"k", value), (b"l", value)]
+        lake.orders.write(handmade.simple_batch(lake.orders.next_offset, rows, base_timestamp=at_ms, leader_epoch=0))
+        lake.orders.next_offset += 2
+    lake.source.high_watermarks(orders_0=4)
+    words = ["run", str(lake.source.path), "--lake", lake.path, "--policies", str(lake.policies)]
+    with without_spark():
+        assert main([*words, "--maintain", "--apply"]) == code, capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "expired 2 rows" in said
+        assert (SHARE in said) == bool(code), said
+        for command in (["status", lake.path], words):
+            assert main(command) == code, command
+            assert (SHARE in capsys.readouterr().out) == bool(code)
