@@ -96,9 +96,13 @@ def withdrawn(withdrawal: Withdrawal | None) -> str:
     if withdrawal is None:
         return "withdrawn: its row was deleted from records on purpose; the table withdrawals does not say by whom"
     if withdrawal.cause == Cause.EXPIRED:
+        setting = "records.retention.ms"  # another reason: the table was lost, and is recorded again
+        at = f" at {time_text(withdrawal.withdrawn_ms)}" if withdrawal.reason == setting else ""
+        return f"expired: retention removed its row{at}, because it was older than {setting} of its topic"
+    if withdrawal.cause == Cause.UNKNOWN:
         return (
-            f"expired: retention removed its row at {time_text(withdrawal.withdrawn_ms)}, because it was older than "
-            f"{withdrawal.reason} of its topic"
+            "withdrawn or expired: its row was deleted from records on purpose, or was older than records.retention.ms "
+            "of its topic. The table withdrawals was lost and does not say which. The archive may still hold its bytes"
         )
     reason = "" if withdrawal.reason is None else f", because: {withdrawal.reason}"
     return (

@@ -376,7 +376,9 @@ _SPECS = (
             Column("who", _STRING, "user who withdrew them, or `retention`"),
             Column("withdrawn_ms", _INT64, "when, epoch milliseconds"),
             Column("reason", _STRING, "`--reason`; null where none was given. Of expired rows the setting"),
-            Column("cause", _STRING, "`withdrawn` by `loglake withdraw`, or `expired` by `records.retention.ms`"),
+            Column(
+                "cause", _STRING, "`withdrawn` (by `loglake withdraw`), `expired` (`records.retention.ms`) or `unknown`"
+            ),
         ),
         statistics=("log", "start_offset"),
         row_order=("log", "start_offset"),

@@ -12,6 +12,7 @@ Delta's reader sees them, go into a table with our own layout. Any other table i
 ``loglake run`` derives it from the archive. So is `records` if it cannot be opened and no archived file was deleted,
 and a table of the cluster if it cannot be read: the next run reads the internal topics at the sources again.
 `withdrawals` that cannot be read are recorded again as the offset ledger has them, without who withdrew rows and why.
+Their cause is `unknown` where the rows may have been withdrawn or may have expired.
 Maintenance records `log_actions` that cannot be read again, as far as `segments` says what was done.
 If another program removed or wrote rows of a table that cannot be derived, the version before is restored.
 The old directory is kept in both cases. Copying needs a JVM.

@@ -61,6 +61,7 @@ def withdraw_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _withdraw(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.delta.tables import table_features
     from spark_jobs.lake.published import withdrawals
     from spark_jobs.lake.store import lease
@@ -73,9 +74,10 @@ def _withdraw(options: argparse.Namespace) -> int:
 
     run_id = None
     table_features.refuse_unsupported(lake)
+    refuse_lost(lake, "logs", "offset_ledger")
     if options.apply:
         new = f"withdraw-{uuid.uuid4().hex}"
-        with lease.hold(lake, "loglake withdraw"), recorded(lake, "withdraw", options.now_ms, new) as run:
+        with lease.hold(lake, "loglake withdraw"), recorded(lake, withdrawals.WITHDRAW, options.now_ms, new) as run:
             made = plan()
             if not made.is_empty:
                 run_id, run.wrote = new, True

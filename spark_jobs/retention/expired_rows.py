@@ -126,8 +126,8 @@ def _of_log(task: ShortenTask, key: LogKey, schema: pa.Schema) -> Iterator[pa.Re
     for rows in read_batches(task.lake, task.table, task.path):
         places = dict(by_log(rows)).get(key)
         if places is not None:
-            chosen = rows.take(places[integers(rows, "offset")[places] >= floor])
-            yield as_declared(chosen, schema)
+            kept = places[integers(rows, "offset")[places] >= floor]
+            yield as_declared(rows, schema).take(kept)  # Arrow takes no rows of the types that other engines write
 
 
 SETTING = "records.retention.ms"

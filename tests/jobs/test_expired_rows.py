@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
+from time import time
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.retention import expired_rows
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.in_process import without_spark
 from tests.spark.archived import files
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -383,8 +385,8 @@ def test_a_file_of_another_engine_with_two_partitions_is_written_again_once(tmp_
     for name, times in (("orders-0", [END_MS]), ("orders-1", [FIRST_MS, END_MS])):
         partition = source.partition(name)
         partition.roll(0)
-        for at, time in enumerate(times):
-            partition.write(handmade.simple_batch(5 * at, [(b"k", b"v")] * 5, base_timestamp=time, leader_epoch=0))
+        for at, at_ms in enumerate(times):
+            partition.write(handmade.simple_batch(5 * at, [(b"k", b"v")] * 5, base_timestamp=at_ms, leader_epoch=0))
     source.high_watermarks(orders_0=5, orders_1=10)
     lake.turn(source.path)
     DeltaTable(str(lake.path / "tables" / "records")).optimize.compact()
@@ -498,3 +500,62 @@ def test_a_log_has_one_row_of_what_expired_after_many_nights(kept, capsys):
     assert kept.offsets("records") == list(range(29, 40))
     assert [(row["start_offset"], row["end_offset"], row["records"]) for row in withdrawn(kept)] == [(0, 29, 29)]
     assert kept.verified(capsys)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("deleted", "causes"),
+    [
+        ((), [(0, 4, "expired")]),
+        ((1,), [(0, 4, "unknown"), (4, 5, "withdrawn")]),
+        ((1, 6), [(0, 4, "unknown"), (6, 7, "withdrawn")]),
+        ((1, 4), [(0, 5, "unknown")]),  # the first row that stays has offset 5
+    ],
+)
+def test_a_lost_table_of_withdrawals_is_recorded_again_without_a_cause_that_nothing_proves(
+    tmp_path, monkeypatch, capsys, deleted, causes
+):
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    now, year = int(time() * 1000), 365 * 24 * 3_600_000
+    source, lake, policies = LogDirectory(tmp_path / "source"), str(tmp_path / "lake"), tmp_path / "policies.yaml"
+    policies.write_text(f"topics: {{orders: {{records.retention.ms: {year}}}}}")
+    orders = source.partition("orders-0")
+    orders.roll()
+    for at_ms in (now - 2 * year, now):
+        rows = [(b"k%d" % at, b"v") for at in range(4)]
+        orders.write(handmade.simple_batch(orders.next_offset, rows, base_timestamp=at_ms, leader_epoch=0))
+        orders.next_offset += 4
+    source.high_watermarks(orders_0=8)
+    run = ["run", str(source.path), "--lake", lake, "--policies", str(policies)]
+    with without_spark():
+        assert main.main(run) == 0
+        if deleted:
+            DeltaTable(f"{lake}/tables/records").delete(f"offset IN ({', '.join(map(str, deleted))})")
+            assert main.main(["withdraw", lake, "--apply"]) == 0
+        assert main.main([*run, "--maintain", "--apply"]) == 0
+        if deleted == (1,):  # beside those that have expired
+            DeltaTable(f"{lake}/tables/records").delete("offset = 4")
+            assert main.main(["withdraw", lake, "--apply"]) == 0
+        shutil.rmtree(f"{lake}/tables/withdrawals")
+        assert main.main(["repair", lake, "--rebuild", "withdrawals", "--apply"]) == 0
+        assert main.main([*run, "--maintain", "--apply"]) == 0
+        assert main.main(["verify", lake]) == 0, capsys.readouterr().out
+        rows = DeltaTable(f"{lake}/tables/withdrawals").to_pyarrow_table().to_pylist()
+        found = sorted((row["start_offset"], row["end_offset"], row["cause"]) for row in rows)
+        assert [(start, end, cause) for start, end, cause in joined_by_cause(found)] == causes
+        capsys.readouterr()
+        assert main.main(["lineage", lake, "--offset", "orders-0:1"]) == 0
+        said = capsys.readouterr().out
+        assert ("withdrawn or expired: " in said, "expired: retention removed its row, " in said) == (
+            bool(deleted),
+            not deleted,
+        )
+
+
+def joined_by_cause(rows):
+    """Neighbours of one cause as one: how often the ledger is cut says nothing."""
+    joined = []
+    for start, end, cause in rows:
+        if joined and joined[-1][1:] == (start, cause):
+            start = joined.pop()[0]
+        joined.append((start, end, cause))
+    return joined

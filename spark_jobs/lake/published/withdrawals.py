@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, split
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.delta import commits
@@ -47,6 +48,9 @@ MAX_RANGES = 10_000
 """Ranges of one log in one command. Each cuts the ledger, which every job reads whole and keeps in memory. More would
 make every later run slow, and deletions that scattered are seldom intended."""
 
+WITHDRAW = "withdraw"
+"""The command, as the table ``runs`` names it."""
+
 Span = tuple[int, int]
 
 
@@ -57,6 +61,8 @@ class Cause(StrEnum):
     """Somebody deleted them, and said so."""
     EXPIRED = "expired"
     """They were older than `records.retention.ms`."""
+    UNKNOWN = "unknown"
+    """One of both: the table was lost, and what is left does not say which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +229,13 @@ def apply(
 def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int) -> int:
     """Record what the ledger has as withdrawn in a table that was lost; return the number of ranges.
 
-    Who withdrew them, when and why is lost. What is below the mark of an expiry has expired.
+    Who withdrew them, when and why is lost. Below the mark of an expiry the cause is unknown if ``loglake withdraw``
+    ever wrote, or if ``runs`` does not say whether it did.
     """
     logs, table = archive.read_logs(lake), open_table(lake, "records")
-    expired = versions(lake, "records", [f"{EXPIRED}{log}" for log in logs])
+    marks = versions(lake, "records", [f"{EXPIRED}{log}" for log in logs])
+    jobs = {row["job"] for row in read_rows(lake, "runs", ["job"]).to_pylist()}
+    below = Cause.EXPIRED if jobs and WITHDRAW not in jobs else Cause.UNKNOWN
     rows = [
         Withdrawal(
             log=log,
@@ -241,14 +250,24 @@ def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int
             who=who,
             withdrawn_ms=as_of_ms,
             reason=reason,
-            cause=Cause.EXPIRED if each.end_offset <= (expired[f"{EXPIRED}{log}"] or 0) else Cause.WITHDRAWN,
+            cause=cause,
         )
         for log, ranges in sorted(frontier.read_ledger(lake, list(logs)).items())
-        for each in ranges
-        if each.withdrawn
+        for withdrawn in ranges
+        if withdrawn.withdrawn
+        for each, cause in _with_causes(lake, withdrawn, marks[f"{EXPIRED}{log}"] or 0, below)
     ]
     _record(lake, rows, run_id)
     return len(rows)
+
+
+def _with_causes(lake: str, row: LedgerRow, mark: int, below: Cause) -> Iterator[tuple[LedgerRow, Cause]]:
+    """Yield the parts of a withdrawn range below and above the mark of an expiry, with their cause."""
+    if row.start_offset < mark < row.end_offset:
+        left, right = split(row, mark, partial(ledger_ranges.count_below, lake))
+        yield from ((left, below), (right, Cause.WITHDRAWN))
+    else:
+        yield row, below if row.end_offset <= mark else Cause.WITHDRAWN
 
 
 def _record(lake: str, rows: Sequence[Withdrawal], run_id: str) -> None:
