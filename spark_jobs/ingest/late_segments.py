@@ -143,17 +143,24 @@ def plan_fill(
             spare = [each for s in harmed for each in _without_damage(lake, row, own, s, feeding, reader)]
             filled += [each for each in spare if not any(start <= each.start < end for start, end, _ in holes)]
         filled.sort(key=lambda each: each.start)
+    reader = HeaderReader(remembered)
+    while True:
+        retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
+        rest = [(segment, _rest_of(lake, row, own, segment, filled, reader)) for segment in retired]
+        kept = {segment.segment_id: _not_filled(row, segment) for segment, left in rest if left is None}
+        if not kept:
+            break
+        undecided += kept.values()
+        filled = [f for f in filled if not any(d["segment_id"] in kept for d in f.damage)]
     if not filled:
         return None, undecided
-    retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
     remote = {path for copy in copies for path in _remote_files(copy.log)}
     parts = [
         _filler_part(lake, row, filler, in_place, is_remote=filler.segment.path in remote)
         for f in filled
         for filler in f.fillers
     ]
-    reader = HeaderReader(remembered)
-    parts += [part for segment in retired for part in _rest_of(lake, row, own, segment, filled, reader)]
+    parts += [part for _, left in rest for part in left or ()]
     parts.sort(key=lambda part: part.task.first_offset)
     findings = tuple(_said(row, f, filler) for f in filled if f.state != SPARE for filler in f.fillers)
     return Swap(tuple(retired), archive.FILLED, tuple(parts), findings), undecided
@@ -445,11 +452,11 @@ def _rest_of(
     segment: Segment,
     filled: Sequence[_Filled],
     reader: HeaderReader,
-) -> list[SliceCopy]:
+) -> list[SliceCopy] | None:
     """Remaining parts of a damaged segment: its valid stretches, and damage without a replacement.
 
     Batches above the archive's end may be the only copy of their records: without them in the log's source, the part
-    before such damage keeps it.
+    before such damage keeps it. Where no part is before it, the segment must stay as it is: None.
     """
     parts: list[tuple[int, int, int, int]] = []
     at, base_offset, lost = 0, segment.base_offset, 0
@@ -465,12 +472,25 @@ def _rest_of(
         at, base_offset, lost = end, hole.end, start
     if at < segment.size and base_offset < segment.next_offset:
         parts.append((at, segment.size, base_offset, segment.next_offset))
-    elif parts and base_offset >= segment.next_offset:
+    elif base_offset >= segment.next_offset:
         above = _above(row, (stretch for stretch in _quarantine(lake, segment) if stretch["position"] >= lost))
         if above and (source is None or not _has(source, above, reader)):
+            if not parts:
+                return None
             start, _, first, following = parts.pop()
             parts.append((start, segment.size, first, following))
     return [part_of(lake, segment, *part) for part in parts]
+
+
+def _not_filled(row: LogRow, segment: Segment) -> Finding:
+    return found(
+        "range-not-filled",
+        f"{row.topic_partition}: a copy has lost offsets of [{segment.base_offset}, {segment.next_offset}). They are "
+        f"not taken: after the damage, the segment has the only copy of batches from offset {row.next_offset} on.",
+        file=segment.origin_file,
+        start_offset=segment.base_offset,
+        end_offset=segment.next_offset,
+    )
 
 
 def _said(row: LogRow, hole: _Filled, filler: Filler) -> Finding:

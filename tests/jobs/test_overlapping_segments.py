@@ -368,9 +368,10 @@ def test_the_only_good_copy_of_offsets_is_damage_that_nothing_drops(
     assert damage_of(read_state(str(lake.path))) != ()
 
 
+@pytest.mark.parametrize("begins_at_first_byte", [False, True])
 @pytest.mark.parametrize("rest", ["an earlier part", "nothing"])
 def test_filling_a_gap_before_the_only_good_copy_of_offsets_keeps_them(
-    rest: str, source: LogDirectory, lake: Lake, tmp_path: Path
+    rest: str, begins_at_first_byte: bool, source: LogDirectory, lake: Lake, tmp_path: Path
 ) -> None:
     log, batches = log_with_the_only_copy(rest, source)
     first = log.segments()[0]
@@ -379,15 +380,27 @@ def test_filling_a_gap_before_the_only_good_copy_of_offsets_keeps_them(
     replica = tmp_path / "replica"
     shutil.copytree(log.path, replica / "a-0")
     (replica / "a-0" / first.name).write_bytes(good)
-    first.write_bytes(handmade.flip(data, handmade.size_of(data, 0) + 70))
+    at = 0 if begins_at_first_byte else handmade.size_of(data, 0)
+    while at < len(good):
+        data = handmade.flip(data, at + 70)
+        at += handmade.size_of(data, at)
+    first.write_bytes(data)
     lake.turn(source.path)
-    lake.turn(source.path, fill_from=(str(replica),))
+    findings = lake.turn(source.path, fill_from=(str(replica),))["ingest"].findings
     end = 7 if rest == "nothing" else 8
-    assert lake.ledger("a") == [(0, end, "present")]
+    refused = [each.finding.start_offset for each in findings if each.finding.rule == "range-not-filled"]
+    if begins_at_first_byte:  # no part of the segment stays that could keep them
+        assert refused == [0]
+        assert lake.ledger("a")[0] == (0, 7, "corrupt")
+    else:
+        assert refused == []
+        assert lake.ledger("a") == [(0, end, "present")]
     live = [s["path"] for s in lake.rows("segments") if s["retired_ms"] is None]
     archived = b"".join((lake.path / path).read_bytes() for path in live)
     assert all(batch in archived for batch in batches)
     assert damage_of(read_state(str(lake.path))) != ()
+    if begins_at_first_byte and rest == "nothing":
+        return  # the archive has no good batch, so nothing shows that the repaired source is of the same history
     first.write_bytes(good)
     log.segments()[1].write_bytes(b"".join(batches))
     lake.turn(source.path)

@@ -968,6 +968,7 @@ NOT_PASTED_HERE = {
     "remote-metadata": SHOWS_MORE,
     "source-cleaned": "Words about later runs; nothing brings the records back.",
     "source-trimmed": SHOWS_MORE,
+    "range-not-filled": "Words: no command moves batches at a source. tests/jobs/test_overlapping_segments.py does.",
     "offsets-given-up": "The same command as high-watermark-beyond-log-end, which is pasted above.",
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
     "log-gone": "tests/unit/spark_jobs/ingest/test_moved_sources.py runs the command.",
@@ -1051,7 +1052,7 @@ def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
 ONLY_IN_A_LAKE = {
     *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
     *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
-    *("source-cleaned", "second-source", "log-gone", "offsets-given-up"),
+    *("source-cleaned", "second-source", "log-gone", "offsets-given-up", "range-not-filled"),
     *("archive-unreadable", "archive-changed", "archive-not-written", "log-not-judged", "output-mismatch"),
     "table-file-damaged",
 }

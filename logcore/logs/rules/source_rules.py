@@ -356,6 +356,13 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Offsets that were missing or corrupt were found later, and are now in the archive.",
             "Nothing.",
         ),
+        "range-not-filled": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "A copy has offsets that are lost here. To take them would drop the only copy of later batches.",
+            "Put the later batches into the segment of their offsets at the source, as a replica has them. Then the "
+            "next run takes the lost offsets: `{run_of_log}`.",
+        ),
         "source-moved": Rule(
             _INFO,
             _FOR_GOOD,
