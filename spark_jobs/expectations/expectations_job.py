@@ -471,7 +471,7 @@ def _range(
 
 
 def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
-    """Expected offsets of batches with a wrong CRC, by log; without bytes that were replaced by valid ones."""
+    """Expected offsets of batches with a wrong CRC, by log; without replaced and retained-away bytes."""
     # `batches` has many rows and many files: read it only for segments with bytes in quarantine.
     damaged: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("quarantined_bytes", ">=", 1)]
     ids = read_rows(lake, "validations", ["segment_id"], damaged)["segment_id"].to_pylist()
@@ -480,7 +480,8 @@ def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
     where: list[tuple[str, str, object]] = [("segment_id", "in", ids), ("verdict", "==", str(CorruptionReason.CRC))]
     failures: dict[str, list[int]] = {}
     found = read_rows(lake, "batches", ["log", "segment_id", "base_offset"], where).to_pylist()
-    feeding = {s.segment_id for s in archive.ingested_segments(lake, sorted({row["log"] for row in found}))}
+    segments = archive.ingested_segments(lake, sorted({row["log"] for row in found}))
+    feeding = {s.segment_id for s in segments if s.retired_because != archive.RETENTION}
     for row in found:
         if row["segment_id"] in feeding:
             failures.setdefault(row["log"], []).append(row["base_offset"])

@@ -6,7 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, ReplaceConfig, RetentionConfig, TidyArchiveConfig, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
@@ -15,6 +17,7 @@ from spark_jobs.policies.policies_file import read_policies
 from spark_jobs.retention import retention_job as retention
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.in_process import without_spark
 from tests.spark.archived import append_segment, files, ledger, spans, tables
 from tests.spark.cycle import Lake
 
@@ -263,3 +266,36 @@ def test_a_plan_that_another_commit_overtook_is_refused(lake):
     with pytest.raises(ConcurrentChange):
         retention.apply(late, config, None)
     assert lake.versions() == versions
+
+
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_damage_that_retention_took_with_its_segment_is_history_to_every_command(
+    is_filled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    source, lake, policies = LogDirectory(tmp_path / "source"), str(tmp_path / "lake"), tmp_path / "policies.yaml"
+    orders = source.partition("orders-0")
+    for _ in range(3):
+        orders.append(10, per_batch=5)
+        orders.roll()
+    orders.append(10)
+    source.high_watermarks(orders_0=40)
+    replica = shutil.copytree(source.path, tmp_path / "replica")
+    damaged = orders.segments()[1]
+    damaged.write_bytes(handmade.flip(damaged.read_bytes(), 70))
+    rules = 'topics: {"*": {salvage: permissive%s}}'
+    policies.write_text(rules % "")
+    run = ["run", str(source.path), "--lake", lake, "--policies", str(policies)]
+    with without_spark():
+        assert main(run) == 2
+        assert main(["status", lake]) == 2
+        policies.write_text(rules % ", cleanup.policy: delete, retention.bytes: 1")
+        main([*run, "--maintain", "--apply"])
+        if is_filled:
+            assert main([*run, "--fill-from", str(replica)]) == 0
+        for command in (run, ["status", lake], ["verify", lake]):  # a run evaluates expectations again
+            capsys.readouterr()
+            assert main(command) == 0, (command, capsys.readouterr().out)
+    rows = DeltaTable(f"{lake}/tables/offset_ledger").to_pyarrow_table().to_pylist()
+    found = sorted((row["start_offset"], row["end_offset"], row["state"], row["archived"]) for row in rows)
+    assert found[1] == (10, 15, "corrupt", "retained-away")

@@ -20,7 +20,7 @@ from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.harm import Harm, look_at_tables
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.ledger_states import ALARMING
+from spark_jobs.lake.view.ledger_states import ALARMING, is_alarming
 from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
@@ -115,7 +115,7 @@ def stops_of(state: LakeState) -> tuple[Alarm, ...]:
 
 
 def _of_log(log: LogState) -> Iterator[Alarm]:
-    ranges = [row for row in log.ledger if row.state in ALARMING]
+    ranges = [row for row in log.ledger if is_alarming(row)]
     errors = [placed for placed in log.findings if _is_damage(placed, log)]
     # A finding in bytes has a place; a finding about the ledger's range repeats it without a place.
     of_bytes = [placed for placed in errors if not _is_about_a_range(placed)]

@@ -22,7 +22,7 @@ from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.expectation_results import results_file
-from spark_jobs.lake.view.ledger_states import ALARMING
+from spark_jobs.lake.view.ledger_states import is_alarming
 from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import read_open_findings
 from spark_jobs.lake.view.open_transactions import read_open_transactions
@@ -141,5 +141,5 @@ def _read_state(lake: str) -> LakeState:
             )
         )
     states.sort(key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log))
-    strays = (row for log in ledger.keys() - rows.keys() for row in ledger[log] if row.state in ALARMING)
+    strays = (row for log in ledger.keys() - rows.keys() for row in ledger[log] if is_alarming(row))
     return LakeState(lake, tuple(states), tuple(sorted(strays, key=lambda row: (row.log, row.start_offset))))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.removals import Archived
+
 MEANINGS: Mapping[str, str] = {
     "present": "records that a consumer sees",
     "control": "transaction markers and other records of Kafka's own",
@@ -47,3 +50,8 @@ STATES = tuple(MEANINGS)
 
 ALARMING = ("unknown", "missing", "corrupt")
 """Ledger states that mean damage; all others are normal."""
+
+
+def is_alarming(row: LedgerRow) -> bool:
+    """Return whether a range is damage now. What retention took with its segment would be gone in a sound log too."""
+    return row.state in ALARMING and row.archived != Archived.RETAINED_AWAY

@@ -15,7 +15,7 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.referenced_bytes import is_gone
-from spark_jobs.lake.view.ledger_states import ALARMING, STATES
+from spark_jobs.lake.view.ledger_states import STATES, is_alarming
 from spark_jobs.lake.view.open_transactions import OpenTransaction
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -76,7 +76,7 @@ class LogState:
     @property
     def is_damaged(self) -> bool:
         """Whether offsets of the log are in a state that means damage."""
-        return any(state in ALARMING for state in self.offsets_by_state)
+        return any(map(is_alarming, self.ledger))
 
     @property
     def hole(self) -> LedgerHole | None:

@@ -23,7 +23,7 @@ from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, RETENTION, LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
 from spark_jobs.lake.view.harmed_places import with_advice
-from spark_jobs.lake.view.ledger_states import ALARMING
+from spark_jobs.lake.view.ledger_states import is_alarming
 from spark_jobs.outlines import IngestOutline, Outline
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -153,7 +153,7 @@ class _Now:
                 return True
 
     def _hides_offsets(self, segment: Segment) -> bool:
-        rows = (row for row in self.ledger.get(segment.log, ()) if row.state in ALARMING)
+        rows = (row for row in self.ledger.get(segment.log, ()) if is_alarming(row))
         return any(row.start_offset < segment.next_offset and segment.base_offset < row.end_offset for row in rows)
 
     def _logs_with(self, persistence: Persistence) -> list[str]:
@@ -163,7 +163,7 @@ class _Now:
     @cached_property
     def _alarming(self) -> dict[str, list[LedgerRow]]:
         logs = self._logs_with(Persistence.WHILE_IN_LEDGER)
-        return {log: [row for row in self.ledger.get(log, ()) if row.state in ALARMING] for log in logs}
+        return {log: [row for row in self.ledger.get(log, ()) if is_alarming(row)] for log in logs}
 
     @cached_property
     def _frontiers(self) -> dict[str, int | None]:
