@@ -559,6 +559,11 @@ def _with_fills(
         The plans, and findings about copies that differ in a gap.
     """
     harmed = held.holes.keys() | held.damaged.keys()
+    harmed |= {
+        log.observed.log
+        for log in plans
+        if late_segments.gone_at_source(taken[log.observed.topic_partition], held.segments.get(log.observed.log, ()))
+    }
     holed = [log for log in plans if log.observed.log in harmed and log.cut is None and log.earlier is None]
     if not holed:
         return list(plans), []

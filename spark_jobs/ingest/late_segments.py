@@ -142,8 +142,11 @@ def plan_fill(
         with suppress(LogError):  # what cannot be read is not whole
             spare = [each for s in harmed for each in _without_damage(lake, row, own, s, feeding, reader)]
             filled += [each for each in spare if not any(start <= each.start < end for start, end, _ in holes)]
-        filled.sort(key=lambda each: each.start)
     reader = HeaderReader(remembered)
+    if own is not None and not cleaned:
+        with suppress(LogError):
+            filled += _in_other_files(lake, own, gone_at_source(own, feeding), damaged, reader)
+    filled.sort(key=lambda each: each.start)
     while True:
         retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
         rest = [(segment, _rest_of(lake, row, own, segment, filled, reader)) for segment in retired]
@@ -305,6 +308,43 @@ def _without_damage(
     return moved if gone and moved else gone
 
 
+def gone_at_source(source: SourceLog, segments: Iterable[Segment]) -> list[Segment]:
+    """Live segments that are registered in files of a log's directory which it no longer has."""
+    if source.named_files:
+        return []  # this run does not read the others
+    files = {file.path for file in source.segments}
+    return [
+        s
+        for s in segments
+        if s.retired_ms is None
+        and s.lies_at_source
+        and s.origin_file not in files
+        and posixpath.dirname(s.origin_file) == source.directory
+    ]
+
+
+def _in_other_files(
+    lake: str,
+    source: SourceLog,
+    gone: Iterable[Segment],
+    damaged: Collection[str],
+    reader: HeaderReader,
+) -> list[_Filled]:
+    """Registered segments whose file is gone and whose batches other files of the log have now."""
+    moved: list[_Filled] = []
+    for segment in gone:
+        if segment.segment_id not in damaged:
+            files = (
+                each
+                for each in source.segments
+                if each.base_offset < segment.next_offset and _ends_above(source, each, segment.base_offset)
+            )
+            good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
+            found_here = _moved(segment, files, good, reader)
+            moved += [] if found_here is None else [found_here]
+    return moved
+
+
 def _quarantine(lake: str, segment: Segment) -> list[dict[str, Any]]:
     """Bytes of a segment that cannot be trusted, in their order."""
     columns = ["segment_id", "position", "size", "expected_offset", "bytes"]
@@ -357,7 +397,7 @@ def _moved_parts(
         good = _good(_batches_around(lake, [part], part.base_offset, part.base_offset + 1))
         if all((part.origin_position + batch["position"], _identity(batch)) in there for batch in good):
             continue
-        found_here = _moved(part, file, good, reader)
+        found_here = _moved(part, [file], good, reader)
         if found_here is None or (part.segment_id != segment.segment_id and _quarantine(lake, part)):
             return None
         moved.append(found_here)
@@ -365,26 +405,32 @@ def _moved_parts(
 
 
 def _moved(
-    segment: Segment, file: SegmentFile, good: Sequence[Mapping[str, Any]], reader: HeaderReader
+    segment: Segment, files: Iterable[SegmentFile], good: Sequence[Mapping[str, Any]], reader: HeaderReader
 ) -> _Filled | None:
-    """The good batches of a segment that was registered in place, where they lie in the file now; None if some do not.
+    """The good batches of a segment that was registered in place, where they lie now; None if some do not.
 
-    A broker's file only grows, but what is restored in its place may lack bytes that were between batches.
+    A broker's file only grows, but what is restored in its place may lack bytes that were between batches, and may
+    begin and end elsewhere.
     """
     ours = {_identity(batch) for batch in good}
-    there = [(at, header) for at, header in reader.headers(file) if header is not None and _identity_of(header) in ours]
-    sizes = [header.size for _, header in there]
-    positions = [at for at, _ in there]
-    if (
-        not there
-        or len(there) != len(good)
-        or positions != list(itertools.accumulate(sizes, initial=positions[0]))[:-1]
-    ):
+    fillers: list[Filler] = []
+    count = 0
+    for file in files:
+        headers = ((at, header) for at, header in reader.headers(file) if header is not None)
+        there = [(at, header) for at, header in headers if _identity_of(header) in ours]
+        if not there:
+            continue
+        start, sizes = there[0][0], [header.size for _, header in there]
+        if [at for at, _ in there] != list(itertools.accumulate(sizes, initial=start))[:-1]:
+            return None
+        first = there[0][1].base_offset if fillers else segment.base_offset
+        fillers = [*fillers[:-1], *(replace(each, next_offset=first) for each in fillers[-1:])]
+        fillers.append(Filler(file, start, start + sum(sizes), first, segment.next_offset))
+        count += len(there)
+    if not fillers or count != len(good):
         return None
-    start, end = positions[0], positions[-1] + sizes[-1]
     whole = {"segment_id": segment.segment_id, "position": 0, "size": segment.size, "base_offset": segment.base_offset}
-    filler = Filler(file, start, end, segment.base_offset, segment.next_offset)
-    return _Filled(segment.base_offset, segment.next_offset, SPARE, (filler,), (whole,))
+    return _Filled(segment.base_offset, segment.next_offset, SPARE, tuple(fillers), (whole,))
 
 
 def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:

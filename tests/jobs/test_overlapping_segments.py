@@ -204,7 +204,9 @@ def test_one_run_after_the_source_is_whole_damage_that_hid_no_offset_is_history(
 
 
 @pytest.mark.parametrize("name", ["the next segment", "the last batch as a segment", "bytes between batches"])
-def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: LogDirectory, lake: Lake) -> None:
+def test_such_damage_ends_where_the_bytes_lie_at_the_source(
+    name: str, source: LogDirectory, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = log_of_two(source)
     whole = {path: path.read_bytes() for path in log.segments()}
     DAMAGE_WITHOUT_LOSS[name](*log.segments())
@@ -216,6 +218,40 @@ def test_such_damage_ends_where_the_bytes_lie_at_the_source(name: str, source: L
     lake.turn(source.path, mode="reference")
     assert damage_of(read_state(str(lake.path))) == ()
     assert lake.ledger("a") == [(0, 12, "present")]
+    assert lake.published("a") == log.rows
+    for command in ("status", "verify"):
+        code, printed = said(capsys, command, lake.path)
+        assert code == 0, printed
+
+
+@pytest.mark.parametrize("bounds", [[0, 7], [0, 4], [0]])
+def test_what_was_registered_is_found_where_the_log_is_restored_with_other_segments(
+    bounds: list[int], source: LogDirectory, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = source.partition("a-0")
+    for at, count in enumerate((4, 3, 2, 3)):
+        if at in (0, 1, 3):
+            log.roll()
+        log.append(count)
+    source.high_watermarks(a_0=12)
+    run = ("run", source.path, "--lake", lake.path, "--mode", "reference")
+    assert said(capsys, *run)[0] == 0
+    assert [path.name[18:20] for path in log.segments()] == ["00", "04", "09"]
+    content = b"".join(path.read_bytes() for path in log.segments())
+    for path in log.segments():
+        path.unlink()
+    batches = {0: 0, 4: handmade.size_of(content)}
+    batches[7] = batches[4] + handmade.size_of(content, batches[4])
+    batches[9] = batches[7] + handmade.size_of(content, batches[7])
+    ends = [*(batches[bound] for bound in bounds[1:]), len(content)]
+    for bound, end in zip(bounds, ends, strict=True):
+        (log.path / f"{bound:020}.log").write_bytes(content[batches[bound] : end])
+    for command in (run, ("status", lake.path), ("verify", lake.path)):
+        code, printed = said(capsys, *command)
+        assert code == 0, printed
+    versions = lake.versions()
+    assert said(capsys, *run)[0] == 0
+    assert lake.versions() == versions
     assert lake.published("a") == log.rows
 
 
