@@ -101,7 +101,7 @@ def test_a_log_that_waits_is_named_and_one_that_waits_too_long_is_a_warning(lake
     assert open_transaction_lines([state], early) == [f"waits: {what} 3 min; {behind}"]
     warning, advice = open_transaction_lines([state], late)
     assert warning.startswith(f"warning: {what} 16 min; {behind}")  # then: its source, which is made up here, is gone
-    assert f"--lake {lake} --isolation.level read_uncommitted`" in advice
+    assert f"--lake {lake} --maintain --isolation.level read_uncommitted`" in advice
 
 
 def test_the_asset_shows_open_transactions_and_a_check_warns_of_one_that_hangs(
