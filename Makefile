@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars wheel bundle demo quick coverage test test-long versions faults ui lint bench pages browser-setup image-setup screenshots lock clean
+.PHONY: help setup jars wheel bundle demo quick coverage test test-long versions faults mutants ui lint bench pages browser-setup image-setup screenshots lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -63,6 +63,7 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	LOGLAKE_TEST_MESSAGES=1000000 .venv/bin/python -m pytest -q -s tests/unit/logcore/messages
 	LOGLAKE_TEST_VALUES=1000000 .venv/bin/python -m pytest -q -s tests/unit/logcore/values
 	.venv/bin/python -m tests.long_runs
+	$(MAKE) mutants SEED=$$LOGLAKE_TEST_SEED
 
 versions: setup jars ## the fast tests with the oldest packages that the wheel allows, or with PYTHON=3.13 and the newest
 	.venv/bin/uv venv -q --clear -p $(or $(PYTHON),3.11) .venv-versions
@@ -73,6 +74,9 @@ versions: setup jars ## the fast tests with the oldest packages that the wheel a
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults
+
+mutants: setup ## mistakes that a machine makes in the modules that decide about data, by SEED= and TENTHS=
+	.venv/bin/python -m tests.mutants --tenths $(or $(TENTHS),3) --seed $(or $(SEED),0)
 
 ui: setup ## Dagster's pages of all registered lakes, on this machine only
 	@.venv/bin/loglake ui --host 127.0.0.1

@@ -35,17 +35,22 @@ class Fault:
     tests: tuple[str, ...]
 
 
+def copy_work_tree(tree: Path) -> None:
+    """Make `tree`: what the tests need of the work tree."""
+    tree.mkdir()
+    for name in COPIED:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, tree / name)
+
+
 def turns_red(fault: Fault) -> tuple[bool, str]:
     """Plant the fault in a copy and run its tests: whether one failed, and pytest's last line."""
     with tempfile.TemporaryDirectory(prefix="fault-") as scratch:
         tree = Path(scratch, "tree")
-        tree.mkdir()
-        for name in COPIED:
-            source = REPOSITORY / name
-            if source.is_dir():
-                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy2(source, tree / name)
+        copy_work_tree(tree)
         edited = tree / fault.file
         text = edited.read_text()
         if text.count(fault.old) != 1:

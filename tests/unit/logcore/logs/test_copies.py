@@ -143,6 +143,25 @@ def test_the_cluster_metadata_comes_first_if_it_is_not_older(
     assert result.undecided is None
 
 
+@pytest.mark.parametrize(("end", "taken"), [(60, "leader"), (50, "leader"), (49, "follower")])
+def test_of_copies_in_sync_the_leaders_is_used_if_it_has_all_that_is_committed(
+    tmp_path: Path, end: int, taken: str
+) -> None:
+    leader, follower = replica((5, 0), end=end), replica((5, 0), end=80, high_watermark=50)
+    result = compared(written(tmp_path, leader=leader, follower=follower), Leadership(0, 5, {0, 1}))
+    assert result.best.log.directory == str(tmp_path / taken / "orders-0")
+
+
+@pytest.mark.parametrize("kind", ["topic_id", "cluster_id"])
+def test_logs_of_two_topics_or_clusters_are_no_copies(tmp_path: Path, kind: str) -> None:
+    paths = written(tmp_path, one=replica((3, 0), end=20), two=replica((3, 0), end=20))
+    logs = discover([str(path) for path in paths]).logs
+    copies = [LogCopy(replace(log, **{kind: name})) for log, name in zip(logs, "ab", strict=True)]
+    assert "not copies of one log" in (compare_copies(copies, HeaderReader()).undecided or "")
+    alike = [LogCopy(replace(log, topic_id=None, cluster_id=None)) for log in logs]
+    assert compare_copies(alike, HeaderReader()).undecided is None
+
+
 def test_a_batch_that_is_damaged_in_one_copy_is_no_other_history(tmp_path: Path) -> None:
     paths = written(tmp_path, one=replica((3, 0), end=20), two=replica((3, 0), end=20))
     segment = paths[0] / f"{10:020d}.log"

@@ -7,6 +7,7 @@ from logcore.logs.model.offset_ledger import (
     OffsetState,
     RangeCounts,
     check_tiling,
+    first_hole,
     joined,
     ledger_findings,
     mark_published,
@@ -35,6 +36,27 @@ def test_ranges_that_do_not_tile_the_log_are_reported_with_their_offset(ranges, 
     with pytest.raises(ValueError, match=complaint):
         check_tiling(ranges, 0, 9)
     check_tiling([plain(0, 4), plain(4, 9)], 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "end", "hole"),
+    [
+        ([plain(0, 4), plain(4, 9)], 9, None),
+        ([plain(0, 4), plain(4, 9)], None, None),
+        ([], None, None),
+        ([plain(2, 9)], 9, (0, 2, "no range covers the offsets [0, 2)")),
+        ([plain(0, 4), plain(6, 9)], 9, (4, 6, "no range covers the offsets [4, 6)")),
+        ([plain(0, 4), plain(3, 9)], 9, (3, 4, "two ranges cover offset 3")),
+        ([plain(0, 9), plain(3, 5)], 9, (3, 5, "two ranges cover offset 3")),
+        ([plain(0, 4), plain(3, 3)], 4, (3, 4, "two ranges cover offset 3")),
+        ([plain(0, 4), plain(4, 4)], 4, (4, 4, "a range at offset 4 covers no offset")),
+        ([plain(0, 8)], 9, (8, 9, "the ledger ends at offset 8, the log at 9")),
+        ([plain(0, 9)], 8, (8, 9, "the ledger ends at offset 9, the log at 8")),
+    ],
+)
+def test_the_first_hole_of_a_ledger_names_its_offsets_and_what_is_wrong(ranges, end, hole) -> None:
+    found = first_hole(ranges, end)
+    assert (found and (found.start_offset, found.end_offset, found.what)) == hole
 
 
 def test_the_ledger_goes_on_at_its_first_open_offset_or_its_end() -> None:
@@ -108,6 +130,24 @@ def test_a_range_whose_gaps_are_only_counted_is_split_by_the_record_counter() ->
     only_markers = plain(4, 14, records=0, gaps=10, markers=10)
     assert [each.markers for each in split(only_markers, 7, count_below)] == [3, 7]
     assert len(asked) == 1
+
+
+def test_records_whose_markers_are_all_gaps_are_counted_where_a_range_is_split() -> None:
+    both = plain(0, 10, records=4, gaps=6, markers=6)
+    left, right = split(both, 5, lambda each, at: RangeCounts(1, 4))
+    assert (left, right) == (plain(0, 5, records=1, gaps=4, markers=4), plain(5, 10, records=3, gaps=2, markers=2))
+
+
+def test_lost_offsets_that_are_split_count_no_gaps() -> None:
+    lost = plain(0, 10, OffsetState.MISSING, records=0)
+    assert [each.gaps for each in split(lost, 4, lambda each, at: RangeCounts(0, 0))] == [0, 0]
+
+
+def test_nothing_at_or_above_the_frontier_is_published() -> None:
+    """Another engine restored an earlier version of the table: the frontier went back."""
+    ranges = [plain(0, 1), plain(1, 4, published=True), plain(4, 9, published=True)]
+    assert [each.published for each in mark_published(ranges, 4)] == [False, True, False]
+    assert [each.published for each in mark_published(ranges[:1], 1)] == [True]
 
 
 def test_published_neighbours_that_differ_in_nothing_else_are_joined() -> None:

@@ -108,6 +108,38 @@ def test_with_compact_and_delete_all_rules_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("limit", "rule"), [({"retention_bytes": 0}, "local.retention.bytes"), ({"retention_ms": 0}, "local.retention.ms")]
+)
+@pytest.mark.parametrize(
+    ("copied_to", "gone"), [(0, []), (9, []), (10, [0]), (19, [0]), (20, [0, 10]), (29, [0, 10]), (30, [0, 10, 20])]
+)
+def test_a_local_segment_goes_once_remote_storage_has_all_its_offsets(limit, rule, copied_to, gone) -> None:
+    found = deleted(segment(0), segment(10), segment(20), end=30, copied_to=copied_to, **limit)
+    assert found == [(base, rule) for base in gone]
+
+
+def test_the_log_start_removes_segments_that_remote_storage_does_not_have() -> None:
+    assert deleted(segment(0), segment(10), log_start_offset=10, copied_to=0) == [(0, "log-start-offset")]
+
+
+@pytest.mark.parametrize(
+    ("copied_to", "last", "rolls"), [(10, 0, True), (10, NOW, False), (20, 0, False), (None, 0, False)]
+)
+def test_a_last_segment_rolls_if_it_is_due_and_not_copied_yet(copied_to, last, rolls) -> None:
+    decision = decide(
+        [segment(0), segment(10, timestamp=last)],
+        retention_ms=60,
+        retention_bytes=UNLIMITED,
+        as_of_ms=NOW,
+        high_watermark=20,
+        log_start_offset=0,
+        log_end_offset=20,
+        copied_to=copied_to,
+    )
+    assert decision.rolls is rolls
+
+
 def test_a_log_without_segments_has_nothing_to_delete() -> None:
     assert deleted(retention_ms=0, retention_bytes=0) == []
 

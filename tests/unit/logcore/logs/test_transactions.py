@@ -97,7 +97,7 @@ def test_a_marker_of_a_newer_epoch_than_its_data_decides_it() -> None:
 def test_a_batch_outside_of_its_producers_open_transaction_is_reported_and_belongs_to_none() -> None:
     view = derive(data(1, 0), data(1, 1, transactional=False), data(1, 2, transactional=False), marker(1, 3, "ABORT"))
     assert rows(view) == [(1, 0, 0, 3, ABORTED)]
-    assert [(f.rule, f.start_offset) for f in view.findings] == [("batch-outside-transaction", 1)]
+    assert [(f.rule, f.start_offset, f.end_offset) for f in view.findings] == [("batch-outside-transaction", 1, 2)]
 
 
 def test_idempotent_batches_without_a_transaction_cause_no_finding() -> None:

@@ -146,6 +146,10 @@ def test_one_lone_time_entry_of_zeros_is_the_first_millisecond_of_1970() -> None
     assert time_index.parse(bytes(12), BASE) == (TimeEntry(0, 100),)
 
 
+def test_one_lone_offset_entry_of_zeros_is_the_base_offset_at_the_beginning() -> None:
+    assert offset_index.parse(bytes(8), BASE) == (OffsetEntry(BASE, 0),)
+
+
 def test_a_time_entry_of_zeros_before_others_is_real() -> None:
     assert time_index.parse(time_bytes((0, 0), (5, 1)) + bytes(24), BASE) == (TimeEntry(0, 100), TimeEntry(5, 101))
 

@@ -40,3 +40,11 @@ def test_offsets_stay_within_31_bits_of_the_base_unless_there_are_none():
     assert grouped([segment(0, 10), segment(10, far + 1)]) == [[0], [10]]
     assert grouped([segment(0, 10), segment(10, far + 1, 0)]) == [[0, 10]]
     assert grouped([segment(0, 10), segment(10, far - 5), segment(far - 5, far + 5)]) == [[0, 10], [far - 5]]
+    assert grouped([segment(far, far + 5), segment(far + 5, far + 10)]) == [[far, far + 5]]
+
+
+def test_each_group_begins_with_limits_of_its_own():
+    segments = [segment(at, at + 10, 100, 16, 16) for at in (0, 10, 20, 30)]
+    assert grouped(segments[:2], index=32) == [[0, 10]]
+    assert grouped(segments, index=32) == [[0, 10], [20, 30]]
+    assert grouped(segments, size=200) == [[0, 10], [20, 30]]
