@@ -76,7 +76,7 @@ faults: setup jars ## mistakes planted into a copy of the code: each must turn a
 	.venv/bin/python -m tests.planted_faults
 
 mutants: setup ## mistakes that a machine makes in the modules that decide about data, by SEED= and TENTHS=
-	.venv/bin/python -m tests.mutants --tenths $(or $(TENTHS),3) --seed $(or $(SEED),0)
+	.venv/bin/python -m tests.mutants --tenths $(or $(TENTHS),3) --seed $(or $(SEED),0) -o docs/results/mutants.md
 
 ui: setup ## Dagster's pages of all registered lakes, on this machine only
 	@.venv/bin/loglake ui --host 127.0.0.1

@@ -43,6 +43,7 @@ EVERY = (
     Result("random-logs.md", "random logs: cleaning, recovery, retention, writing, by Kafka's classes", _WHOLE[:1]),
     Result("damaged-batches.md", "damaged batches with a right checksum, by Kafka's reader", _WHOLE[:1]),
     Result("stored-batches.md", "batches that break one rule: what brokers store, what readers read", _WHOLE[:1]),
+    Result("mutants.md", "mutants of the modules that decide about data, by our unit tests", _WHOLE[:1]),
     Result(PageName.READING.file, "speed of reading", _WHOLE[:1]),
     Result(PageName.MAINTENANCE.file, "speed of cleaning and recovery", _WHOLE[:1]),
     Result(PageName.RUN.file, "speed of `loglake run`", _WHOLE),
