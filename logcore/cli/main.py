@@ -207,7 +207,7 @@ def _build_parser(
         f"{f' {_MORE_COMMANDS}' if hidden else ''}",
     )
     parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")
-    parent = argparse.ArgumentParser(add_help=False)
+    parent = CommandParser(add_help=False)
     parent.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
