@@ -27,6 +27,7 @@ from logcore.records.legacy import unfold
 from logcore.records.model import MAGIC_V2
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import segment_file_name
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 
 _INFOS = {"not-indexed"}
@@ -226,7 +227,12 @@ class SegmentOffsets:
 
 
 def is_damaged(
-    content: Buffer, base_offset: int, next_base: int | None, read: Reader, offsets: SegmentOffsets | None = None
+    content: Buffer,
+    base_offset: int,
+    next_base: int | None,
+    read: Reader,
+    offsets: SegmentOffsets | None = None,
+    fetched: FetchedBytes | None = None,
 ) -> bool:
     """Whether bytes of a segment cannot be trusted. A write in progress at the end of the log can.
 
@@ -234,7 +240,7 @@ def is_damaged(
     """
     found = SegmentOffsets(None) if offsets is None else offsets
     end = base_offset
-    for step in read(content, base_offset, next_base, None):
+    for step in read(content, base_offset, next_base, fetched):
         if not isinstance(step, Stretch):
             found.between(base_offset, end, step.base_offset)
             end = step.last_offset + 1

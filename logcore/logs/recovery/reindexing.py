@@ -201,8 +201,10 @@ def _indexes(
             losses.append(Loss("damaged-segment", name, f"its indexes cannot be built: {error.message}"))
             continue
         left = file.size - result.valid_bytes
-        is_complete = next_base is None or result.next_offset == next_base
-        if result.is_odd or (left and not (is_complete and not is_damaged(content, base_offset, next_base, read))):
+        is_whole = next_base is None or result.next_offset == next_base
+        if left and is_whole and not result.is_odd:
+            is_whole = not is_damaged(content, base_offset, next_base, read, fetched=file.fetched)
+        if result.is_odd or (left and not is_whole):
             why = result.stopped_by or ("impossible offsets" if result.is_odd else "an incomplete batch")
             message, at = f"its side files stay: {why}", result.next_offset
             losses.append(
