@@ -60,6 +60,7 @@ def test_a_lake_in_order_is_clean(lake: Path, tmp_path: Path, capsys: Captured) 
     assert {found[name][0]["state"] for name in ("lake", "lake-disk", "source")} == {"ok"}
 
 
+@pytest.mark.usefixtures("lake")
 def test_a_package_of_the_extra_in_another_version_is_named(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """`pip check` compares no package that only an extra requires."""
     code, found = doctor(capsys)
