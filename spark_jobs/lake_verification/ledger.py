@@ -39,7 +39,14 @@ from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import frontiers_command, run_command
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.ledger_ranges import batches_within, is_control, offsets_in_batch, with_published
+from spark_jobs.lake.segments.ledger_ranges import (
+    NOT_ARCHIVED,
+    batches_within,
+    is_control,
+    offsets_in_batch,
+    unarchived,
+    with_published,
+)
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_in, offsets_of
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets, joined
@@ -290,9 +297,6 @@ _END = int(np.iinfo(np.int64).max)
 _MOST_READ = 1000
 """Lost ranges of one range of the ledger beyond which no batch is read for its offsets."""
 
-UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
-"""States of offsets that must lie in a segment."""
-
 
 def logs_of(state: StateTables) -> list[str]:
     """Every log that a state table or a data file names."""
@@ -532,37 +536,14 @@ def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFindin
             repair = "Take the log again into a new lake, or restore the table segments from a copy."
             span = after.base_offset, before.next_offset
             yield said.finding("ledger-has-a-hole", "segments", f"{text} {repair}", span)
-    holes = list(_between(feeding, ledger))
-    text = "no segment of the archive has offsets [{start}, {end}), which the ledger says are in the log."
     again = f"{run_command(said.state.lake)} --fill-from COPY"
     repair = f"Restore the table segments from a copy, or run `{again}`, where COPY is a log directory with them."
-    yield from said.findings("ledger-has-a-hole", "segments", text, repair, joined(holes))
+    holes = joined(unarchived(feeding, ledger))
+    yield from said.findings("offsets-not-archived", "segments", NOT_ARCHIVED, repair, holes)
     for segment in feeding:
         if (segment.topic, segment.partition) != (said.topic, said.partition):
             text = f"the segment {segment.segment_id} names {segment.topic}-{segment.partition}."
             yield said.finding("ledger-has-a-hole", "segments", text, (segment.base_offset, segment.next_offset))
-
-
-def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterator[tuple[int, int]]:
-    """Yield offsets that the log has by its ledger and that lie in no segment."""
-    at = 0
-    for row in ledger:
-        if row.state not in UNEXPLAINED:
-            continue
-        start = row.start_offset
-        while at < len(feeding) and feeding[at].next_offset <= start:
-            at += 1
-        place = at
-        while start < row.end_offset:
-            if place == len(feeding) or feeding[place].base_offset >= row.end_offset:
-                yield start, row.end_offset
-                break
-            segment = feeding[place]
-            # Gaps between segments of an open range are not decided yet.
-            if segment.base_offset > start and row.state is not OffsetState.OPEN:
-                yield start, segment.base_offset
-            start = max(start, segment.next_offset)
-            place += 1
 
 
 def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[PlacedFinding]:

@@ -1008,6 +1008,7 @@ NOT_PASTED_HERE = {
     "rows-differ-from-archive": OF_TABLES,
     "rows-differ-from-ledger": OF_TABLES,
     "frontier-missing": OF_TABLES,
+    "offsets-not-archived": "tests/jobs/test_lost_tables.py runs it.",
     "withdrawn-rows": OF_TABLES,
     "commit-file-damaged": OF_TABLES,
     "rows-out-of-order": OF_TABLES,

@@ -165,6 +165,13 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The offset ledger does not cover all offsets of a log, so the log is not published.",
             "`loglake repair {lake} --rebuild offset_ledger --apply && {run}` derives it again from the archive.",
         ),
+        "offsets-not-archived": Rule(
+            _ERROR,
+            Persistence.WHILE_LEDGER_HAS_HOLE,
+            "The offset ledger has offsets that no segment of the archive has, as after a loss of `segments`.",
+            "Restore the directory of the table `segments` from a backup. Or `{run} --fill-from COPY` takes the "
+            "offsets from COPY, a log directory that has them.",
+        ),
         "rows-differ-from-ledger": Rule(
             _ERROR,
             Persistence.WHILE_ROWS_DIFFER,

@@ -159,3 +159,32 @@ def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]
 def _numbers(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
     numbers: npt.NDArray[np.int64] = chunk.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
+
+
+_OF_RECORDS = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
+"""States of offsets that must lie in a segment."""
+
+
+NOT_ARCHIVED = "no segment of the archive has offsets [{start}, {end}), which the ledger says are in the log."
+
+
+def unarchived(feeding: Sequence[archive.Segment], ledger: Sequence[LedgerRow]) -> Iterator[tuple[int, int]]:
+    """Yield offsets that the log has by its ledger and that lie in no segment."""
+    at = 0
+    for row in ledger:
+        if row.state not in _OF_RECORDS:
+            continue
+        start = row.start_offset
+        while at < len(feeding) and feeding[at].next_offset <= start:
+            at += 1
+        place = at
+        while start < row.end_offset:
+            if place == len(feeding) or feeding[place].base_offset >= row.end_offset:
+                yield start, row.end_offset
+                break
+            segment = feeding[place]
+            # Gaps between segments of an open range are not decided yet.
+            if segment.base_offset > start and row.state is not OffsetState.OPEN:
+                yield start, segment.base_offset
+            start = max(start, segment.next_offset)
+            place += 1

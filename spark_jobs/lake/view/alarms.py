@@ -15,6 +15,7 @@ from spark_jobs.errors import DISK_FULL
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.segments.ledger_ranges import NOT_ARCHIVED
 from spark_jobs.lake.setup.registry import home
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.harm import Harm, look_at_tables
@@ -131,6 +132,10 @@ def _of_log(log: LogState) -> Iterator[Alarm]:
     for row in ranges:
         if not any(have_offsets_in_common(placed.finding, row) for placed in errors):
             yield _of_range(log.lake, row, log.row)
+    for start, end in log.unarchived:
+        place = (None, None, None, start, end, log.log, log.row)
+        text = NOT_ARCHIVED.format(start=start, end=end)
+        yield Alarm(log.lake, log.topic_partition, "offsets-not-archived", text, *place)
 
 
 def _of_range(lake: str, row: LedgerRow, log: LogRow | None) -> Alarm:

@@ -19,6 +19,7 @@ from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
+from spark_jobs.lake.segments.ledger_ranges import unarchived
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.expectation_results import results_file
@@ -138,6 +139,7 @@ def _read_state(lake: str) -> LakeState:
                 open_transactions=tuple(undecided.get(log, ())),
                 ledger=tuple(ledger.get(log, ())),
                 segment_offsets=tuple(sorted(s.base_offset for s in live)),
+                unarchived=tuple(unarchived(sorted(ingested, key=lambda s: s.base_offset), ledger.get(log, ()))),
             )
         )
     states.sort(key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log))

@@ -45,6 +45,8 @@ class LogState:
     ledger: tuple[LedgerRow, ...]
     segment_offsets: tuple[int, ...] = ()
     """First offsets of the live segments, ascending."""
+    unarchived: tuple[tuple[int, int], ...] = ()
+    """Ranges of offsets that the log has by its ledger, and that lie in no segment."""
 
     @property
     def log(self) -> str:

@@ -14,7 +14,7 @@ UNREADABLE = {"unreadable", "source-changed", "segments-not-named", "archive-not
 ABOUT_A_RANGE = {"transaction-outcome-lost", "corrupt-offsets", "missing-offsets", "trimmed-before-ingest"}
 OF_FOREIGN_FILES = {"rows-differ-from-archive", "rows-out-of-order", "not-provable"}
 ABOUT_ROWS = {
-    *("expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole"),
+    *("expectation-failed", "rows-differ-from-ledger", "ledger-has-a-hole", "offsets-not-archived"),
     *OF_FOREIGN_FILES,
 }
 OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell", "bytes-after-segment", "log-gone"}
@@ -110,7 +110,7 @@ def test_findings_about_a_range_of_the_ledger():
 
 def test_findings_about_rows():
     assert rules_with(Persistence.WHILE_ROWS_DIFFER) == {"rows-differ-from-ledger"}
-    assert rules_with(Persistence.WHILE_LEDGER_HAS_HOLE) == {"ledger-has-a-hole"}
+    assert rules_with(Persistence.WHILE_LEDGER_HAS_HOLE) == {"ledger-has-a-hole", "offsets-not-archived"}
     assert rules_with(Persistence.UNTIL_EXPECTATIONS_MET) == {"expectation-failed"}
     assert rules_with(Persistence.WHILE_FILE_DIFFERS) == OF_FOREIGN_FILES
 

@@ -57,7 +57,7 @@ def test_a_missing_segment_is_named(lake, verified):
     rewrite(lake, "segments", lambda row: None if row["topic"] == "orders" and row["base_offset"] == 10 else row)
     done = verified(lake)
     assert done.code == 2
-    assert (10, 20) in spans([each for each in done.of("ledger-has-a-hole") if each["table"] == "segments"])
+    assert (10, 20) in spans([each for each in done.of("offsets-not-archived") if each["table"] == "segments"])
 
 
 def test_batches_that_are_gone_are_named(lake, verified):

@@ -39,7 +39,7 @@ STOPS = {
     *("unreadable", "source-changed", "segments-not-named", "archive-not-written"),
 }
 CLOSED_IN_A_SOUND_LAKE = {
-    *("corrupt-offsets", "missing-offsets", "rows-differ-from-ledger", "ledger-has-a-hole"),
+    *("corrupt-offsets", "missing-offsets", "rows-differ-from-ledger", "ledger-has-a-hole", "offsets-not-archived"),
     *("rows-differ-from-archive", "rows-out-of-order", "not-provable"),
     *("output-mismatch", "remote-tier", "high-watermark-beyond-log-end", "second-source", "replacement-refused"),
     *("trimmed-before-ingest", "transaction-outcome-lost"),
