@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import OffsetState
-from logcore.logs.rules.advice import restore_advice
+from logcore.logs.rules.advice import made_again
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
@@ -52,7 +52,7 @@ def way_out(lake: str, table: str) -> str:
 
 def way_out_of_log(lake: str, table: str) -> str:
     """Say how to repair a table whose log is damaged: nothing can be committed to it."""
-    return f"Run `{rebuild_command(lake, table)} && {run_command(lake)}`. {restore_advice(table)}"
+    return made_again(table, f"{rebuild_command(lake, table)} && {run_command(lake)}")
 
 
 @dataclass(frozen=True, slots=True)

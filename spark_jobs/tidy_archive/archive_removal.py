@@ -4,6 +4,11 @@
     left over   files of a segment whose row says that they are deleted: a run was killed before it deleted them
     orphans     files that no row names: copies that were never committed
 
+A row that is lost looks like one that never was. So two kinds of orphans stay, for they may be the only copy of
+their records. Some were placed before the table ``segments`` was made: it was lost and read again from the sources.
+Others have a row of ``validations``, and no row of ``segments`` has their first offset: an older copy of the table was
+restored.
+
 The files of a retired segment are kept in three cases:
 
 - A live row names its file.
@@ -21,6 +26,7 @@ A file at a source is never deleted; other jobs retire its row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
@@ -94,12 +100,14 @@ def plan_removal(
     policies: Policies,
     clocks: Clocks,
     unrecorded: Collection[str] = (),
+    validated: Collection[str] = (),
 ) -> RemovalPlan:
     """Plan which of ``files`` can be removed.
 
     Args:
         segments: All rows. Read them after the files were listed, so that they name what was committed in between.
         unrecorded: Ids of segments for which ``log_actions`` does not yet report what compaction left in them.
+        validated: Ids that are validated and that no row has.
     """
     listed = _Files(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
@@ -129,10 +137,12 @@ def plan_removal(
         for path, file in listed.of(stem)
         if file.placed_ms <= clocks.store_ms - clocks.longest_run_ms
     ]
+    made_ms = _made_ms(lake)
     orphans = [
         LakeFile(path, file.size, age, max(age - clocks.orphan_after_ms, 0))
         for path, file in listed.outside(named | {archive.stem_of(s.path) for s in gone})
         for age in [min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms]
+        if is_unfinished(path) or not (file.placed_ms < made_ms or _is_uncovered(path, segments, validated))
     ]
     return RemovalPlan(
         tuple(going),
@@ -257,6 +267,23 @@ class _Needs:
         if any(segment.base_offset < border < segment.next_offset for border in self._unchecked.get(log, ())):
             return "its published rows are not checked yet"
         return None
+
+
+def _made_ms(lake: str) -> float:
+    """When the table ``segments`` was made, by the clock of its writer; in the future if that is unknown."""
+    table = open_table(lake, "segments")
+    made_ms = None if table is None else table.metadata().created_time
+    return math.inf if made_ms is None else made_ms
+
+
+def _is_uncovered(path: str, segments: Sequence[Segment], validated: Collection[str]) -> bool:
+    """Whether an orphan was validated, and no row of its log has its first offset."""
+    stem = archive.stem_of(path)
+    if archive.id_of(stem) not in validated:
+        return False
+    first = int(basename(stem).partition(".")[0])
+    folder = stem.rpartition("/")[0]
+    return not any(s.base_offset <= first < s.next_offset and archive.log_folder(s.log) == folder for s in segments)
 
 
 def _meets(segment: Segment, start: int, end: int) -> bool:

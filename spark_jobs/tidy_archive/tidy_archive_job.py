@@ -39,6 +39,7 @@ from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
+from spark_jobs.lake.delta.state.tables_file import refuse_lost
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive, maintenance_actions, removals
@@ -261,12 +262,14 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
 
     Raises:
         UsageError: The policies cannot be read, or the ages are so small that a run or a reader could lose files.
+        TableUnreadable: A table that says which files are needed was lost.
     """
     lake = config.lake
     policies = lake_policies(config.policies, config.lake, config.as_of_ms)
     clocks = _clocks(config)
     if config.only_join:
         return _plan_to_join(config, policies, clocks)
+    refuse_lost(lake, "segments", "logs")
     # Read the versions first: a later commit of another run then refuses this plan.
     table_versions = commits.table_versions(lake, "validations", "batches")
     files = archive_removal.archive_files(lake)
@@ -283,7 +286,9 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     merges = tuple(mergeable(live, validations, policies, config.small_bytes))
     unfinished = removals.unfinished(lake)
     unrecorded = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
-    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
+    removal = archive_removal.plan_removal(
+        lake, segments, files, policies, clocks, unrecorded, validations.keys() - ids
+    )
     return TidyArchivePlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,

@@ -31,6 +31,7 @@ from pipelines.run.check_definitions import CheckDefinition
 from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
+from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.alarms import problems_of
 from spark_jobs.lake.view.lake_state import read_state
 from tests import handmade
@@ -39,6 +40,8 @@ from tests.in_process import without_spark
 from tests.pasted_advice import commands_in
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
+LATER_MS = time.time_ns() // 1_000_000 + 30 * 86_400_000
+"""Orphans are old then."""
 Captured = pytest.CaptureFixture[str]
 
 
@@ -179,6 +182,12 @@ class Lake:
 
     def verify(self) -> tuple[int, str]:
         return said(self.capsys, "verify", self.path)
+
+    def maintain(self) -> tuple[int, str]:
+        return said(self.capsys, "run", "--lake", self.path, "--maintain", "--apply", "--as-of", f"{LATER_MS}ms")
+
+    def archived(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (self.path / "archive").rglob("*.log")}
 
     def offsets(self, table: str = "records") -> set[int]:
         return set(DeltaTable(self.path / "tables" / table).to_pyarrow_table(columns=["offset"])["offset"].to_pylist())
@@ -838,6 +847,64 @@ def test_verify_and_status_name_one_command_for_a_lost_table_and_it_makes_the_ta
     assert lake.run()[0] == 0
     assert lake.offsets() == {*range(30)}
     assert lake.verify()[0] == said(lake.capsys, "status", lake.path)[0] == 0
+
+
+def test_no_maintenance_takes_the_archive_of_a_lake_that_lost_its_segments(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lake.run()[0] == 0
+    before = lake.archived()
+    shutil.rmtree(lake.source.path)
+    (lake.path / "tables" / "segments").rename(lake.path.parent / "copy")
+    monkeypatch.setattr(storage, "clock_ms", lambda _: LATER_MS)
+    code, printed = lake.maintain()
+    assert (code, lake.archived()) == (3, before), printed
+    assert "Table segments: " in printed
+    assert "it is gone; an earlier run saw it" in printed
+    assert said(lake.capsys, "repair", lake.path, "--rebuild", "segments", "--apply")[0] == 0
+    lake.maintain()
+    assert lake.archived() == before
+    shutil.rmtree(lake.path / "tables" / "segments", ignore_errors=True)
+    (lake.path.parent / "copy").rename(lake.path / "tables" / "segments")
+    assert lake.verify()[0] == 0
+    assert lake.maintain()[0] == 0
+    assert lake.archived() == before
+
+
+def test_maintenance_keeps_what_was_archived_before_the_segments_were_read_again_from_a_shorter_source(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lake.run()[0] == 0
+    copy = shutil.copytree(lake.source.path, lake.path.parent / "copy")
+    (lake.log.path / f"{0:020d}.log").unlink()
+    lake.source.checkpoint("log-start", orders_0=10)
+    lake.log.epochs([(0, 10)])
+    assert (lake.run()[0], lake.verify()[0]) == (0, 0)
+    before = lake.archived()
+    shutil.rmtree(lake.path / "tables" / "segments")
+    pasted(lake.capsys, lake.verify()[1], "--rebuild segments")
+    for code, printed in (lake.run(), said(lake.capsys, "status", lake.path), lake.verify()):
+        assert code == 2, printed
+        assert "no segment of the archive has offsets" in printed
+        assert "[0, 10)" in printed
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "clock_ms", lambda _: LATER_MS)
+        lake.maintain()
+    assert lake.archived() == before
+    command = next(each for each in commands_in(said(lake.capsys, "status", lake.path)[1]) if "--fill-from" in each)
+    assert said(lake.capsys, *shlex.split(command.replace("COPY", str(copy)))[1:])[0] == 0
+    assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
+@pytest.mark.parametrize("table", ["logs", "segments"])
+def test_a_table_without_derivation_is_restored_from_a_backup_first_and_made_again_only_from_whole_sources(
+    lake: Lake, table: str
+) -> None:
+    assert lake.run()[0] == 0
+    shutil.rmtree(lake.path / "tables" / table)
+    for printed in (lake.verify()[1], said(lake.capsys, "status", lake.path)[1], lake.maintain()[1]):
+        first, condition = printed.find("from a backup"), printed.find("only if the sources still have all offsets")
+        assert 0 < first < condition < printed.find(f"--rebuild {table}"), printed
 
 
 @pytest.mark.parametrize("table", ["records_uncommitted", "runs"])

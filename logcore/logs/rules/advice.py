@@ -15,7 +15,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {table}      a table of the lake
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
-    {restore}    when its directory has to be restored instead
+    {made_again}  how this table comes back when it is lost
     {copy}       the log directory of another copy; {copy:, where COPY is …} says what COPY is, where none is known
     {salvage}    the command that publishes past lost offsets, unless that was done
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
@@ -162,7 +162,7 @@ def filled(text: str, place: HarmedPlace) -> str:
         again=_again(place.table, run, lake),
         maintain=_maintain(lake),
         rebuild=_rebuild(place.table, run, lake),
-        restore=restore_advice(place.table),
+        made_again=made_again(place.table, _rebuild(place.table, run, lake)),
         policy=policy,
         copy=_Copy(place.copy if len(places) == 1 else None),
         salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),
@@ -199,14 +199,14 @@ def _rebuild(table: str | None, run: str, lake: str) -> str:
     return f"loglake repair {lake} --rebuild {kind} --apply && {run}"
 
 
-def restore_advice(table: str | None) -> str:
-    """Return when the directory of a table has to be restored from a backup instead of made again."""
+def made_again(table: str | None, rebuild: str) -> str:
+    """Return how a lost table comes back: from a backup, or by a command."""
     if table in ("logs", "segments"):
         return (
-            "It is read again from the sources. If they no longer have all offsets of the lake, restore the directory "
-            "of the table from a backup instead."
+            "Restore the directory of the table from a backup. Without one, and only if the sources still have all "
+            f"offsets of the lake: `{rebuild}` reads it again from them."
         )
-    return "Or restore the directory of the table from a backup."
+    return f"`{rebuild}` makes it again. Or restore the directory of the table from a backup."
 
 
 @dataclass(frozen=True, slots=True)

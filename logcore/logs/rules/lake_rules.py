@@ -96,7 +96,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "A table that the last run saw is gone.",
-            "`{rebuild}` makes it again. {restore}",
+            "{made_again}",
         ),
         "table-not-complete": Rule(
             _INFO,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from spark_jobs.errors import JobError, UsageError
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.table_specs import VALIDATIONS
 from tests.jobs.tidy_archive.tidied_lake import DAY, keep_tidy, plant
 from tests.spark.archived import files, live
 
@@ -41,6 +46,27 @@ def test_orphans_of_one_log_are_recorded_one_by_one(lake):
         ("lost.0/0", "b" * 32, 200),
         ("lost.0/0", "c" * 32, 100),
     ]
+
+
+def test_files_of_before_a_new_table_segments_stay(lake):
+    orphan = plant(lake, f"archive/lost.0/0/{0:020d}.{'d' * 32}.log")
+    rows = DeltaTable(lake.path / "tables/segments").to_pyarrow_table()
+    shutil.rmtree(lake.path / "tables/segments")
+    commits.append(str(lake.path), "segments", rows, "again")
+    late = plant(lake, f"archive/lost.0/0/{10:020d}.{'c' * 32}.log")
+    keep_tidy(lake)
+    assert (orphan.exists(), late.exists()) == (True, False)
+
+
+@pytest.mark.parametrize(("base", "stays"), [(0, False), (19, False), (1000, True)])
+def test_an_orphan_that_was_validated_and_whose_offsets_no_row_has_stays(lake, base, stays):
+    [first, *_] = live(lake, "orders")
+    identity = "d" * 32
+    orphan = plant(lake, str(Path(first["path"]).parent / f"{base:020d}.{identity}.log"))
+    row = {**dict.fromkeys(VALIDATIONS.names), "log": first["log"], "segment_id": identity}
+    commits.append(str(lake.path), "validations", pa.Table.from_pylist([row], schema=VALIDATIONS), "test")
+    keep_tidy(lake)
+    assert orphan.exists() == stays
 
 
 def test_a_joined_file_that_waits_for_its_commit_is_no_orphan(lake, monkeypatch):

@@ -25,6 +25,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from logcore.logs.rules.advice import made_again
 from logcore.storage.objects.answers import said
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
@@ -135,6 +136,8 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
         is_row_file = path is not None and not path.startswith(LOG_DIRECTORY)
         kind, _, topic = name.partition("/")
         way_out = f"To rebuild the table: `{rebuild_command(lake, name)}`"
+        if name in ("logs", "segments") and path is None and isinstance(error, FileNotFoundError):
+            way_out = made_again(name, rebuild_command(lake, name))
         if topic:
             job = "latest" if kind == "latest" else "decode"
             is_gone = path is None and isinstance(error, FileNotFoundError)
