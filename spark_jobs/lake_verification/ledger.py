@@ -536,8 +536,7 @@ def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFindin
             repair = "Take the log again into a new lake, or restore the table segments from a copy."
             span = after.base_offset, before.next_offset
             yield said.finding("ledger-has-a-hole", "segments", f"{text} {repair}", span)
-    again = f"{run_command(said.state.lake)} --fill-from COPY"
-    repair = f"Restore the table segments from a copy, or run `{again}`, where COPY is a log directory with them."
+    repair = "Restore the tables of the lake from a backup."
     holes = joined(unarchived(feeding, ledger))
     yield from said.findings("offsets-not-archived", "segments", NOT_ARCHIVED, repair, holes)
     for segment in feeding:

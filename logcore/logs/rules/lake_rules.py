@@ -169,8 +169,8 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_LEDGER_HAS_HOLE,
             "The offset ledger has offsets that no segment of the archive has, as after a loss of `segments`.",
-            "Restore the directory of the table `segments` from a backup. Or `{run} --fill-from COPY` takes the "
-            "offsets from COPY, a log directory that has them.",
+            "Restore the tables of the lake from a backup. Until then the files of the archive stay, and `records` "
+            "keeps its rows.",
         ),
         "rows-differ-from-ledger": Rule(
             _ERROR,

@@ -137,7 +137,7 @@ def test_a_damaged_file_of_a_state_table_is_named_with_the_command_that_repairs_
         lambda: commits.delete(lake, "logs", ("log", ["a/0"]), "run"),
     ):
         command = f"loglake repair {lake} --rebuild logs --apply"
-        with pytest.raises(TableUnreadable, match=rf"(?s)^Table logs: .*`{command}`$"):
+        with pytest.raises(TableUnreadable, match=rf"(?s)^Table logs: .*`{command}`"):
             use()
     assert delta_log.newest_version(lake, "logs") == version
     with pytest.raises(TableUnreadable, match=path.name):
