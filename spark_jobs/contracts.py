@@ -229,8 +229,9 @@ class PublishConfig(LakeJob[outlines.PublishOutline]):
     """``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` apply."""
     at_once: bool = True
     """Publish all decided offsets. Otherwise a log waits for enough bytes or for a maximum delay."""
-    isolation_level: str = "read_committed"
-    """``read_uncommitted`` also keeps ``records_uncommitted`` up to the high watermark."""
+    isolation_level: str | None = "read_committed"
+    """``read_uncommitted`` also keeps ``records_uncommitted`` up to the high watermark. None: of those logs only that
+    it was written for before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Each step returns what its job changed; :mod:`pipelines.assets` makes Dagster's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.errors import UsageError
+from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
@@ -272,7 +273,7 @@ def publish(run: Run) -> StepResult:
     if logs is None or logs:
         _replace(run, logs, done, withdrawn)
         if any(report.job == ReplaceConfig.JOB and report.changed for report in done.reports):
-            done.reports += _publish_new(run, READ_UNCOMMITTED)  # it has the replaced rows too
+            done.reports += _publish_new(run, is_after_replace=True)
     counts = compare_with_ledger(run.lake)
     if counts.differences:
         run.needs_to_act()
@@ -283,8 +284,8 @@ def publish(run: Run) -> StepResult:
     return done
 
 
-def _publish_new(run: Run, level: str | None = None) -> list[JobReport[Outline]]:
-    """Publish what is decided; with a level, only as intakes of this isolation level do."""
+def _publish_new(run: Run, *, is_after_replace: bool = False) -> list[JobReport[Outline]]:
+    """Publish what is decided. After a replacement, only `records_uncommitted` can be out of date."""
     logs = run.logs()
     if logs == ():
         return []
@@ -302,8 +303,8 @@ def _publish_new(run: Run, level: str | None = None) -> list[JobReport[Outline]]
                 isolation_level,
             )
         )
-        for topics, include_internal, isolation_level in _ways_to_publish(run.intakes)
-        if level in (None, isolation_level)
+        for topics, include_internal, isolation_level in _ways_to_publish(run)
+        if not is_after_replace or isolation_level != READ_COMMITTED
     ]
 
 
@@ -400,9 +401,10 @@ def restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:
     return LakeState(state.lake, tuple(log for log in state.logs if log.log in logs))
 
 
-def _ways_to_publish(intakes: Iterable[Intake]) -> Iterator[tuple[tuple[str, ...], bool, str]]:
+def _ways_to_publish(run: Run) -> Iterator[tuple[tuple[str, ...], bool, str | None]]:
     """Topic filter, internal topics and isolation level of each intake, without duplicates. Without intakes: all user
-    topics.
+    topics. An intake without a level brings only rows up to date that a run of maintenance wrote.
     """
-    ways = dict.fromkeys((i.topics, i.include_internal, i.isolation_level or READ_COMMITTED) for i in intakes)
-    yield from ways or [((), False, READ_COMMITTED)]
+    unsaid = READ_COMMITTED if open_table(run.lake, "records_uncommitted") is None else None
+    ways = dict.fromkeys((i.topics, i.include_internal, i.isolation_level or unsaid) for i in run.intakes)
+    yield from ways or [((), False, unsaid)]

@@ -108,6 +108,12 @@ class UncommittedResult:
     refused: list[PlacedFinding] = field(default_factory=list)
 
 
+def logs_of(lake: str, logs: Sequence[str]) -> set[str]:
+    """Those of the logs that the table was written for."""
+    ids = {_applications(log)[0]: log for log in logs}
+    return {ids[app] for app, version in commits.versions(lake, TABLE, list(ids)).items() if version is not None}
+
+
 def plan(
     lake: str,
     ledger: Mapping[str, Sequence[LedgerRow]],

@@ -130,7 +130,8 @@ def plan(config: PublishConfig) -> PublishPlan:
         end = publish_end(ranges, start, permissive=_policy(policies, ranges).passes_damage)
         if end > start:
             pending[log] = (start, end)
-    held = ArchivedBytes.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
+    kept = _kept_uncommitted(config, list(ledger))
+    held = ArchivedBytes.of(config.lake, {*pending, *kept})
     # The bytes changed after the ledger was made, so the log waits for validation.
     pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_validated(log, start, end)}
     waiting = [
@@ -157,9 +158,10 @@ def plan(config: PublishConfig) -> PublishPlan:
     plans = [log for log in plans if log.log not in wrong]
     decided = {log: frontiers[log] or 0 for log in ledger if log not in wrong} | {p.log: p.end_offset for p in plans}
     tails = UncommittedPlan()
-    if config.isolation_level == READ_UNCOMMITTED:
-        passing = {log for log in decided if _policy(policies, ledger[log]).passes_damage}
-        tails = uncommitted.plan(config.lake, ledger, decided, passing, held, policies)
+    if kept:
+        passing = {log for log in kept if _policy(policies, ledger[log]).passes_damage}
+        ends = {log: end for log, end in decided.items() if log in kept}
+        tails = uncommitted.plan(config.lake, ledger, ends, passing, held, policies)
     unseen = finding_rows.unseen(config.lake, [*refused, *not_whole])
     return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
@@ -208,6 +210,13 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
             "uncommitted_records": tails.records,
         },
     )
+
+
+def _kept_uncommitted(config: PublishConfig, logs: Sequence[str]) -> set[str]:
+    """The logs whose rows of `records_uncommitted` are brought up to date."""
+    if config.isolation_level == READ_UNCOMMITTED:
+        return set(logs)
+    return set() if config.isolation_level is not None else uncommitted.logs_of(config.lake, logs)
 
 
 def _is_published(config: PublishConfig, topic: str) -> bool:

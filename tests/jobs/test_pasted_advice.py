@@ -192,6 +192,11 @@ class Lake:
     def offsets(self, table: str = "records") -> set[int]:
         return set(DeltaTable(self.path / "tables" / table).to_pyarrow_table(columns=["offset"])["offset"].to_pylist())
 
+    def uncommitted(self) -> dict[int, str]:
+        """The transaction state of each offset of the table `records_uncommitted`."""
+        rows = DeltaTable(self.path / "tables" / "records_uncommitted").to_pyarrow_table()
+        return dict(zip(rows["offset"].to_pylist(), rows["transaction_state"].to_pylist(), strict=True))
+
 
 @pytest.fixture
 def lake(tmp_path: Path, capsys: Captured) -> Lake:
@@ -783,6 +788,54 @@ def test_a_transaction_whose_source_is_gone_is_accepted_with_the_printed_command
     code, printed = said(lake.capsys, "status", lake.path)
     assert (code, "isolation" in printed) == (0, False), printed
     assert no_hanging_transaction(read_state(str(lake.path)), time.time_ns() // 1_000_000).passed
+
+
+WITHOUT_PATH = ("--maintain", "--isolation.level", "read_uncommitted")
+
+
+def test_a_transaction_whose_source_grew_after_its_records_were_written_is_not_yet_accepted(lake: Lake) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=40)
+    assert lake.run()[0] == 1
+    assert said(lake.capsys, "run", "--lake", lake.path, *WITHOUT_PATH)[0] == 1
+    lake.log.append(10)
+    lake.source.high_watermarks(orders_0=50)
+    assert lake.run("--isolation.level", "read_committed")[0] == 1
+    assert lake.offsets("records_uncommitted") == {*range(40)}
+    shutil.rmtree(lake.source.path)
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert (code, "nothing ends it" in printed) == (1, False), printed
+    assert pasted(lake.capsys, printed, "isolation") == 0
+    assert lake.offsets("records_uncommitted") == {*range(50)}
+    code, printed = said(lake.capsys, "status", lake.path)
+    assert (code, "nothing ends it" in printed) == (0, True), printed
+
+
+@pytest.mark.parametrize("is_pasted", [True, False])
+def test_the_records_of_a_transaction_that_the_printed_command_wrote_say_later_how_it_ended(
+    lake: Lake, is_pasted: bool
+) -> None:
+    lake.log.append(5, **TRANSACTIONAL)
+    lake.source.high_watermarks(orders_0=35)
+    code, printed = lake.run()
+    assert code == 1
+    if is_pasted:
+        assert pasted(lake.capsys, printed, "isolation") == 1
+    else:
+        assert said(lake.capsys, "run", "--lake", lake.path, *WITHOUT_PATH)[0] == 1
+    assert lake.uncommitted() == dict.fromkeys(range(30), "committed") | dict.fromkeys(range(30, 35), "open")
+    lake.log.append(5)
+    lake.source.high_watermarks(orders_0=40)
+    assert lake.run()[0] == 1
+    assert lake.uncommitted() == dict.fromkeys(range(30), "committed") | dict.fromkeys(range(30, 40), "open")
+    lake.log.marker(7, handmade.ABORT)
+    lake.log.append(4)
+    lake.source.high_watermarks(orders_0=45)
+    assert lake.run()[0] == 0
+    committed = dict.fromkeys([*range(30), *range(35, 40), *range(41, 45)], "committed")
+    assert lake.uncommitted() == committed | dict.fromkeys(range(30, 35), "aborted")
+    assert lake.offsets() == committed.keys()
 
 
 def test_the_command_that_an_alert_about_a_transaction_names_works_without_the_source(lake: Lake) -> None:

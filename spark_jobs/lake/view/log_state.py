@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Severity
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerHole, first_hole, offsets_by_state
+from logcore.logs.model.offset_ledger import (
+    EVIDENCE_FILLED,
+    EVIDENCE_HIGH_WATERMARK,
+    LedgerHole,
+    OffsetState,
+    first_hole,
+    offsets_by_state,
+)
 from logcore.segments.filenames import is_internal_topic
 from logcore.storage.objects.addresses import is_object
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -127,9 +134,24 @@ class LogState:
         """Whether nothing can end its open transactions, and `records_uncommitted` has what waits for them."""
         if not self.open_transactions or not self.is_source_gone:
             return False
-        last = max(each.last_offset for each in self.open_transactions)
+        last = self._last_waiting()
+        if last is None:
+            return False
         where = [("log_id", "==", self.row.log_id), ("partition", "==", self.row.partition), ("offset", ">=", last)]
         return read_rows(self.lake, "records_uncommitted", ["offset"], where).num_rows > 0
+
+    def _last_waiting(self) -> int | None:
+        """The last offset of a record below the high watermark that is not decided; None if no batch has one.
+
+        Of a batch that lost its last record this is too high, so the warning stays.
+        """
+        waiting = [r for r in self.ledger if r.state is OffsetState.OPEN and r.evidence != EVIDENCE_HIGH_WATERMARK]
+        if not waiting:
+            return None
+        start, end = waiting[0].start_offset, waiting[-1].end_offset
+        where = [("log", "==", self.log), ("base_offset", "<", end), ("last_offset", ">=", start)]
+        batches = read_rows(self.lake, "batches", ["last_offset", "is_control"], where).to_pylist()
+        return max((min(each["last_offset"], end - 1) for each in batches if not each["is_control"]), default=None)
 
     @property
     def published_to(self) -> int | None:
