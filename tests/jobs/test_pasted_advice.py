@@ -667,27 +667,6 @@ def test_only_logs_whose_source_is_gone_are_moved_by_the_printed_command(lake: L
     assert said(lake.capsys, "run", copy, "--lake", lake.path)[0] == 0
 
 
-@pytest.mark.parametrize("harm", ["ends earlier", "went another way"])
-def test_a_copy_that_is_registered_is_named_in_the_printed_command(lake: Lake, tmp_path: Path, harm: str) -> None:
-    whole = log_of_segments(tmp_path / "a copy").path.parent
-    assert lake.run()[0] == 0
-    both = ("run", lake.source.path, whole, "--lake", lake.path)
-    assert said(lake.capsys, *both)[0] == 1  # several-copies
-    lake.log.truncate(15)
-    if harm == "went another way":
-        lake.log.epochs([(0, 0), (1, 15)])
-        lake.log.append(20, tag=b"w", leader_epoch=1)
-    lake.source.high_watermarks(orders_0=lake.log.next_offset)
-    code, printed = said(lake.capsys, *both)
-    assert code == 2
-    assert "COPY" not in printed
-    words = shlex.split(next(line for line in commands_in(printed) if "--move-source" in line))[1:]
-    assert words[1] == str(whole)
-    assert said(lake.capsys, *words)[0] == 0
-    assert said(lake.capsys, "status", lake.path)[0] == 0
-    assert lake.offsets() == {*range(30)}
-
-
 def test_a_move_that_was_refused_is_not_advised_again(lake: Lake, tmp_path: Path) -> None:
     assert lake.run()[0] == 0
     other = LogDirectory(tmp_path / "other")

@@ -16,7 +16,6 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
     {made_again}  how this table comes back when it is lost
-    {copy}       the log directory of another copy; {copy:, where COPY is …} says what COPY is, where none is known
     {salvage}    the command that publishes past lost offsets, unless that was done
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
 
@@ -68,7 +67,6 @@ class HarmedPlace:
         is_passed: Whether offsets after these are published.
         new: The directory for what a command writes.
         run_of_log: The command that runs only the log again.
-        copy: The log directory of another copy of the log.
         others: Other places with the same harm and the same `run`: one command is for all of them.
     """
 
@@ -84,7 +82,6 @@ class HarmedPlace:
     is_passed: bool = False
     new: str = "new"
     run_of_log: str | None = None
-    copy: str | None = None
     others: tuple[HarmedPlace, ...] = ()
 
 
@@ -164,7 +161,6 @@ def filled(text: str, place: HarmedPlace) -> str:
         rebuild=_rebuild(place.table, run, lake),
         made_again=made_again(place.table, _rebuild(place.table, run, lake)),
         policy=policy,
-        copy=_Copy(place.copy if len(places) == 1 else None),
         salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),
     )
     unknown = place.lake is not None and " LOGDIR " in said
@@ -207,18 +203,6 @@ def made_again(table: str | None, rebuild: str) -> str:
             f"offsets of the lake: `{rebuild}` reads it again from them."
         )
     return f"`{rebuild}` makes it again. Or restore the directory of the table from a backup."
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """Formats `{copy}` as the directory, and `{copy:WORDS}` as words that only an unknown one needs."""
-
-    directory: str | None
-
-    def __format__(self, words: str) -> str:
-        if words:
-            return words if self.directory is None else ""
-        return _word(self.directory, "COPY")
 
 
 @dataclass(frozen=True, slots=True)

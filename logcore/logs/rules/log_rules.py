@@ -18,8 +18,8 @@ REINDEX = (
     "The segments are read without it. `loglake reindex {directory} --out {out}` makes a copy with new index files."
 )
 FILL = (
-    "If another copy of the log has the offsets, `{run} --fill-from {copy}` takes "
-    "them{copy:; COPY is its log directory}. {salvage}"
+    "If another copy of the log has the offsets, `{run} --fill-from COPY` takes them; COPY is its log directory. "
+    "{salvage}"
 )
 _SALVAGE = (
     "`loglake recover {directory} --out {out} --checkpoints-out {new} --salvage` writes a copy without these bytes, "
@@ -57,9 +57,9 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.WHILE_STOPPED,
             "The end of a segment that is still written is not a partial batch, or it contains whole batches. Nothing "
             "of it is archived.",
-            f"{_SALVAGE} `loglake run {{out}} --lake {{lake}} --move-source` then reads it. Or"
-            "{copy:, where COPY is the log directory of another copy}: `loglake run {copy} --lake {lake}{log} "
-            "--move-source`. A broker that starts on the log cuts these bytes off, with the committed records in them.",
+            f"{_SALVAGE} `loglake run {{out}} --lake {{lake}} --move-source` then reads it. Or, where COPY is "
+            "the log directory of another copy: `loglake run COPY --lake {lake}{log} --move-source`. A broker that "
+            "starts on the log cuts these bytes off, with the committed records in them.",
             for_logs=_SALVAGE,
         ),
         "segment-without-batch": Rule(

@@ -37,8 +37,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _WHILE_STOPPED,
             "The operating system or the object store fails to read a file, a range of it, or a listing.",
-            f"{_READABLE} Bytes that the disk has lost may be in another copy: `{{run}} --fill-from {{copy}}`{{copy:, "
-            "where COPY is its log directory}.",
+            f"{_READABLE} Bytes that the disk has lost may be in another copy: `{{run}} --fill-from COPY`, where COPY "
+            "is its log directory.",
             _UNCHECKED,
             for_logs=_READABLE,
         ),
@@ -277,15 +277,15 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WHILE_STOPPED,
             "The source has other batches than the archive at the same offsets; the log does not grow.",
             "Find out which of the two is right, for instance after an unclean leader election. If it is the source: "
-            "`{policy:on_truncate=follow}`. If not: `loglake run {copy} --lake {lake}{log} --move-source`{copy:, "
-            "where COPY is a log directory that agrees with the archive}.",
+            "`{policy:on_truncate=follow}`. If not: `loglake run COPY --lake {lake}{log} --move-source`, where "
+            "COPY is a log directory that agrees with the archive.",
         ),
         "source-behind": Rule(
             _ERROR,
             _WHILE_STOPPED,
             "The source ends before the archive does; the log does not grow.",
-            "Wait until the replica has caught up, or take the log from another one: `loglake run {copy} --lake "
-            "{lake}{log} --move-source`{copy:, where COPY is its log directory}. If the source was truncated for good, "
+            "Wait until the replica has caught up, or take the log from another one: `loglake run COPY --lake "
+            "{lake}{log} --move-source`, where COPY is its log directory. If the source was truncated for good, "
             "read it into a new lake.",
         ),
         "source-cleaned": Rule(
@@ -399,8 +399,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "log. It is information if the whole topic is gone, as after its deletion, or with the policy "
             "`on_gone: accept`.",
             "If it was deleted on purpose or is read elsewhere, `{policy:on_gone=accept}` keeps its rows and ends the "
-            "warning. If a broker moved the partition: `loglake run {copy} --lake {lake}{log} --move-source`{copy:, "
-            "where COPY is its log directory now}.",
+            "warning. If a broker moved the partition: `loglake run COPY --lake {lake}{log} --move-source`, where COPY "
+            "is its log directory now.",
         ),
         "several-copies": Rule(
             _WARNING,
@@ -441,8 +441,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.UNTIL_LOG_END_PASSED,
             "Committed offsets are above the last one that can be read.",
             "If the copy was made while the broker ran, run again on a newer copy. If another replica has the offsets, "
-            "`loglake run {copy} --lake {lake}{log} --move-source` reads the log from there"
-            "{copy:; COPY is its log directory}. "
+            "`loglake run COPY --lake {lake}{log} --move-source` reads the log from there; COPY is its log directory. "
             "If none has: `{run_of_log} --high-watermark log-end`.",
             for_logs="If the copy was made while the broker ran, copy it again. Otherwise look for another replica: no "
             "command brings the offsets back.",
@@ -452,7 +451,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _FOR_GOOD,
             "Committed offsets were lost at the end of a log, and the options of a run said to go on without them.",
             "Nothing: the log goes on at its end, and later records may have these offsets. If another replica has the "
-            "lost records: `loglake run {copy} --lake {lake}{log} --move-source`{copy:; COPY is its log directory}.",
+            "lost records: `loglake run COPY --lake {lake}{log} --move-source`; COPY is its log directory.",
         ),
         "archive-unreadable": Rule(
             _ERROR,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.segments.filenames import TopicPartition
-from logcore.storage.objects.addresses import is_object
-from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments import archive
@@ -61,10 +58,10 @@ def harmed_place(
     directory = None if log is None else log.source
     if directory is None and finding is not None:
         directory = finding.file
-    policies, copy = None, None
-    with suppress(registry.RegistryError):
-        known = registry.recall(lake)
-        policies, copy = known.policies, None if log is None else _other_copy(known.intakes, log)
+    try:
+        policies = registry.recall(lake).policies
+    except registry.RegistryError:
+        policies = None
     source = None if log is None else log.source
     topic = None if topic_partition is None else topic_partition.topic
     partition = None if topic_partition is None else topic_partition.partition
@@ -79,16 +76,7 @@ def harmed_place(
         policies,
         topic is not None and _is_salvaged(policies, topic),
         run_of_log=None if topic is None else run_command(lake, source, topic, partition),
-        copy=copy,
     )
-
-
-def _other_copy(intakes: Iterable[Intake], log: LogRow) -> str | None:
-    """The registered log directory that has another copy of a log; None if there is none, or more than one."""
-    roots = dict.fromkeys(path for each in intakes for path in (*each.sources, *each.fill_from) if not is_object(path))
-    places = {root: os.path.join(root, f"{log.topic}-{log.partition}") for root in roots}
-    found = [root for root, place in places.items() if os.path.isdir(place) and place != log.source]
-    return found[0] if len(found) == 1 else None
 
 
 def _is_salvaged(policies: str | None, topic: str) -> bool:
