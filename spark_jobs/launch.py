@@ -266,16 +266,23 @@ def register(lake: str, intake: Intake | None = None, before: Collection[str] = 
 
     Args:
         intake: what was taken into it, for later runs; None: a registered lake stays as it is.
-        before: where its logs were, if the run could move them: sources that all of them left are forgotten.
+        before: where its logs were, if the run could move them: sources that all of them left are forgotten. If none
+            was moved or read, the lake took nothing from the intake, which is not registered.
 
     Raises:
         UsageError: its registration cannot be used.
     """
-    if intake is None:
+    now = sources_of_logs(lake) if before and intake is not None else set()
+    if intake is None or (now and not _reads(intake, now)):
         registry.register(lake)
     else:
-        now = sources_of_logs(lake) if before else set()
         registry.remember(lake, intake, {*before} - now, now)
+
+
+def _reads(intake: Intake, directories: Collection[str]) -> bool:
+    """Whether any of some partition directories belongs to the sources of an intake."""
+    files = {os.path.dirname(path) for path in intake.sources}
+    return any(each in files or registry.paths_to(each, intake) for each in directories)
 
 
 def sources_of_logs(lake: str) -> set[str]:

@@ -5,11 +5,12 @@ The command line and Dagster's configuration each make one request, and the step
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Literal
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
+from logcore.segments.filenames import parse_topic_partition
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.policies.policies_file import Policies, read_policies
@@ -81,8 +82,14 @@ class RunRequest(Intake):
 
     @property
     def to_register(self) -> Intake | None:
-        """What later runs read too; None: nothing, because this run is for chosen topic partitions."""
-        return None if self.logs or not self.sources else self.intake
+        """What later runs read too; None: nothing, because this run is for chosen topic partitions and moves none."""
+        if not self.sources or (self.logs and not self.move_source):
+            return None
+        logs = [name for each in self.logs if (name := parse_topic_partition(each)) is not None]
+        if not logs:
+            return self.intake
+        topics, partitions = {each.topic for each in logs}, {each.partition for each in logs}
+        return replace(self.intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
     def is_registered(self, lake: str) -> bool:
         """Whether the sources are registered for the lake, as of this cluster."""

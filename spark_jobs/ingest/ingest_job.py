@@ -312,7 +312,10 @@ def plan(config: IngestConfig) -> IngestPlan:
             elif known is not None and not refused and is_gone(known.source):
                 continues.setdefault(name, (known, source))
             elif known is not None:
-                left_alone.append(unread_copy(known, source, refused, lost_here, is_left))
+                is_archived = partial(source_changes.is_archived, config.lake, source, known, held)
+                left_alone.append(
+                    unread_copy(known, source, refused, lost_here, is_archived if is_left else lambda: False)
+                )
             continue
         if compared is not None and compared.undecided is not None:
             left_alone.append(replace(left_copy(source, source), finding=not_decided(compared)))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from logcore.logs.growth.copies import LogCopy, Range
 from logcore.logs.model.findings import Severity, found
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
-from logcore.reading.internal_topics.log_ends import ends_inside, log_end
+from logcore.reading.internal_topics.log_ends import ends_inside, log_end, whole_log_end
 from logcore.storage.discovery import SourceLog
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
@@ -40,7 +40,8 @@ def compared_copy(
 ) -> PlacedFinding:
     """Say what another copy of a log has and lacks. It is offered only if it has more, and the lake would take it.
 
-    A replica of another broker, with nothing that the source lacks, is information.
+    A replica of another broker, with nothing that the source lacks, is information. So is a copy that the log was moved
+    away from, if its end is known too.
 
     Args:
         kept: The source.
@@ -74,8 +75,8 @@ def compared_copy(
     if fills and not parts:
         message = sentences([placed.finding.message, fill_command(kept, other, lake)])
         placed = replace(placed, finding=replace(placed.finding, message=message))
-    is_replica = not (parts or has_more) and are_of_different_brokers([kept, other])
-    return placed if is_offered or fills or not (is_left or is_replica) else _as_information(placed)
+    is_known = are_of_different_brokers([kept, other]) or (is_left and whole_log_end(other) is not None)
+    return placed if parts or has_more or fills or not is_known else _as_information(placed)
 
 
 def unread_copy(
@@ -83,25 +84,26 @@ def unread_copy(
     other: SourceLog,
     refused: Sequence[PlacedFinding],
     fills: Callable[[], Sequence[Range]],
-    is_left: bool,
+    is_archived: Callable[[], bool],
 ) -> PlacedFinding:
     """Say that a copy of a log is left alone, whose source is not among the sources of the run.
 
-    It is information if the copy has nothing that the lake lacks, or if the log was moved away from it.
+    It is information if the copy has nothing that the lake lacks. A copy whose end is not known may have more.
 
     Args:
         known: The log in the lake.
         other: The copy.
         refused: Why the lake would not take the copy; empty: it would.
         fills: Offsets that the lake lost and the copy has.
-        is_left: Whether the log was moved away from the copy.
+        is_archived: Whether the log was moved away from a refused copy, and the lake has all of it.
     """
     if not refused:
-        if (log_end(other) or 0) > known.next_offset or fills():
+        end = whole_log_end(other)
+        if end is None or end > known.next_offset or fills():
             return left_copy(known, other, "", _UNREAD)
         return _as_information(left_copy(known, other, "it has nothing that the lake lacks", _UNREAD))
     placed = refused_copy(known, other, refused)
-    if not is_left or is_gone(known.source) or fills():
+    if is_gone(known.source) or not is_archived() or fills():
         return placed
     return _as_information(replace(placed, finding=replace(placed.finding, rule=_UNREAD)))
 
@@ -179,12 +181,9 @@ def gone_sources(
     waiting = {name: f"{name} [{start}, {end})" for name, (start, end) in ends.items() if end > start}
     name = next(iter(waiting), next(iter(moved)))
     row, source = moved[name]
-    intake, rows = config.intake, [each for each, _ in moved.values()]
-    if has_others:
-        topics = tuple(dict.fromkeys(each.topic for each in rows))
-        partitions = tuple(each.partition for each in rows) if len(topics) == 1 else ()
-        intake = replace(intake, topics=topics, partitions=partitions)
-    command = move_command(config.lake, intake, [each.source for each in rows])
+    rows = [each for each, _ in moved.values()]
+    logs = [(each.topic, each.partition) for each in rows] if has_others or config.logs else []
+    command = move_command(config.lake, config.intake, [each.source for each in rows], logs)
     if len(moved) == 1:
         said = f"{name} is not read: its source {row.source} is gone, and {source.directory} continues it."
     else:

@@ -19,14 +19,26 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
+from logcore.errors import LogError
+from logcore.logs.growth.divergence import (
+    Fork,
+    HeldSegment,
+    epochs_part_at,
+    find_fork,
+    is_same_batch,
+    only_ends_earlier,
+    our_epochs,
+)
 from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SegmentFile
+from logcore.reading.internal_topics.log_ends import header_reaching, whole_log_end
 from logcore.records.batch import BatchHeader
 from logcore.remote.stored_part import file_version
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.storage.discovery import HeaderReader, SourceChanged, SourceLog, file_digest
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.texts import shell_word
@@ -373,6 +385,23 @@ def plan_move(
     )
     finding = found("source-moved", message, file=source.directory, start_offset=observed.next_offset)
     return replace(plan, said=(finding,)), placed
+
+
+def is_archived(lake: str, source: SourceLog, known: LogRow, held: LakeSnapshot) -> bool:
+    """Whether a source ends with a batch of the archive, so that the lake has all of it. False also if not known."""
+    live = [each for each in held.feeding(known.log) if each.retired_ms is None]
+    ours = ArchiveReader(lake, live)
+    if not source.segments:
+        return whole_log_end(source) is not None
+    with suppress(LogError):
+        last = header_reaching(source.segments[-1], MAX_OFFSET)
+        if last is None or whole_log_end(source) != last.next_offset:
+            return False
+        for part in live:
+            if part.base_offset <= last.base_offset < part.next_offset:
+                headers = ours.headers(ours.file_of(part), part.start)
+                return any(each is not None and is_same_batch(each, last) for _, each in headers)
+    return False
 
 
 def _way_back(gone: str, old: str, new: str) -> str:

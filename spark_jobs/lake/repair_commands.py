@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from functools import reduce
 from types import MappingProxyType
 
+from logcore.logs.rules.advice import log_options
 from logcore.storage.objects.addresses import is_object
 from logcore.texts import shell_word, shown
 from spark_jobs.contracts import Intake
@@ -63,17 +64,20 @@ def ingest_command(lake: str, intake: Intake) -> str:
     return _command(lake, intake, [field.name for field in fields(Intake) if field.name != "sources"])
 
 
-def move_command(lake: str, intake: Intake, directories: Collection[str]) -> str:
+def move_command(lake: str, intake: Intake, directories: Collection[str], logs: Sequence[tuple[str, int]] = ()) -> str:
     """Return the command that goes on with logs in other sources, with all options as they were read until now.
 
     Args:
         lake: The lake.
         intake: The other sources, with the options of the run.
         directories: The partition directories of the logs until now.
+        logs: Topic and partition of the logs that are moved; none: those that the intake chooses.
     """
     with suppress(registry.RegistryError):
         intake = registry.continued(lake, intake, directories)
-    return f"{ingest_command(lake, intake)} --move-source"
+    if logs:
+        intake = replace(intake, topics=(), partitions=())
+    return f"{ingest_command(lake, intake)}{log_options(logs)} --move-source"
 
 
 def _command(lake: str, intake: Intake, names: Collection[str]) -> str:

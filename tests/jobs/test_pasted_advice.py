@@ -667,6 +667,83 @@ def test_only_logs_whose_source_is_gone_are_moved_by_the_printed_command(lake: L
     assert said(lake.capsys, "run", copy, "--lake", lake.path)[0] == 0
 
 
+def test_only_logs_of_several_topics_whose_source_is_gone_are_moved_and_read_by_later_runs(
+    lake: Lake, tmp_path: Path
+) -> None:
+    three_logs(lake)
+    assert lake.run()[0] == 0
+    copy = copy_of_another_broker(lake, tmp_path).path
+    for name in ("orders-0", "payments-0"):
+        shutil.rmtree(lake.source.path / name)
+    code, printed = said(lake.capsys, "run", copy, "--lake", lake.path)
+    assert code == 3
+    assert "--partition orders-0 --partition payments-0 --move-source" in printed
+    assert pasted(lake.capsys, printed, "--move-source") == 0
+    sources = {row.topic_partition: Path(row.source).parent for row in read_logs(str(lake.path)).values()}
+    assert sources == {"orders-0": copy, "orders-1": lake.source.path, "payments-0": copy}
+    assert [each.sources for each in recall(str(lake.path)).intakes] == [(str(lake.source.path),), (str(copy),)]
+
+
+def test_later_runs_read_a_log_where_a_run_for_topic_partitions_moved_it(lake: Lake, tmp_path: Path) -> None:
+    three_logs(lake)
+    assert lake.run()[0] == 0
+    copy = copy_of_another_broker(lake, tmp_path).path
+    chosen = ("--partition", "orders-0", "--partition", "payments-0")
+    assert said(lake.capsys, "run", copy, "--lake", lake.path, *chosen, "--move-source")[0] == 0
+    left, read = recall(str(lake.path)).intakes
+    assert (left.sources, left.topics, left.partitions) == ((str(lake.source.path),), (), ())
+    assert (read.sources, read.topics, read.partitions) == ((str(copy),), ("orders", "payments"), (0,))
+
+
+def test_a_copy_whose_end_is_not_known_may_have_more_than_the_lake(lake: Lake, tmp_path: Path) -> None:
+    copy = copy_of_another_broker(lake, tmp_path)
+    assert lake.run()[0] == 0
+    log = Partition(copy.path / "orders-0", next_offset=30)
+    log.roll()
+    log.append(20)
+    last = log.path / f"{30:020d}.log"
+    content = bytearray(last.read_bytes())
+    for where in (last, copy.path):  # a named file; then a directory in which no header can be read above offset 30
+        code, printed = said(lake.capsys, "run", where, "--lake", lake.path)
+        assert (code, "is left alone." in printed, "nothing that the lake lacks" in printed) == (1, True, False)
+        second = handmade.size_of(bytes(content), 0)
+        content[16], content[second + 8 : second + 12] = 9, b"\x7f\xff\xff\xff"
+        last.write_bytes(content)
+        copy.high_watermarks(orders_0=50)
+
+
+@pytest.mark.parametrize(("records", "other"), [(10, 5), (5, 10)], ids=["longer", "shorter"])
+def test_a_directory_that_a_log_was_moved_from_is_reported_again_when_it_goes_another_way(
+    lake: Lake, tmp_path: Path, records: int, other: int
+) -> None:
+    copy = copy_of_another_broker(lake, tmp_path)
+    assert lake.run()[0] == 0
+    assert said(lake.capsys, "run", copy.path, "--lake", lake.path, "--move-source")[0] == 0
+    assert lake.run()[0] == 0
+    Partition(copy.path / "orders-0", next_offset=30).append(other, tag=b"w")
+    copy.high_watermarks(orders_0=30 + other)
+    assert said(lake.capsys, "run", copy.path, "--lake", lake.path)[0] == 0
+    assert lake.run()[0] == 0  # it has the first 30 of them
+    lake.log.append(records)
+    lake.source.high_watermarks(orders_0=30 + records)
+    for places in ([lake.source.path], [lake.source.path, copy.path]):
+        code, printed = said(lake.capsys, "run", *places, "--lake", lake.path)
+        assert (code, "is left alone" in printed) == (1, True), printed
+
+
+def test_a_refused_move_does_not_register_its_choice(lake: Lake, tmp_path: Path) -> None:
+    assert lake.run()[0] == 0
+    other = LogDirectory(tmp_path / "other")
+    other.partition("orders-0").append(30, tag=b"w")
+    both = ("run", lake.source.path, other.path, "--lake", lake.path)
+    said(lake.capsys, *both)
+    before = recall(str(lake.path)).intakes
+    chosen = ("--topic", "orders", "--partition", "0")
+    assert said(lake.capsys, "run", other.path, "--lake", lake.path, *chosen, "--move-source")[0] == 1
+    assert recall(str(lake.path)).intakes == before
+    assert "until now" not in said(lake.capsys, *both)[1]
+
+
 def test_a_move_that_was_refused_is_not_advised_again(lake: Lake, tmp_path: Path) -> None:
     assert lake.run()[0] == 0
     other = LogDirectory(tmp_path / "other")

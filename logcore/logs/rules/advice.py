@@ -6,7 +6,8 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {run_of_log} the same for one log only
     {lake}       the lake
     {directory}  the log's partition directory, or the path that was named
-    {log}        --topic T --partition N after a space; nothing for a finding that is not about one log
+    {log}        --topic T --partition N after a space, or --partition T-N for logs of several topics; nothing for a
+                 finding that is not about a log
     {topic}      the topic
     {offsets}    A..B, for --replace
     {maintain}   the command that plans the maintenance of the lake
@@ -26,6 +27,7 @@ and the sentence says what it is. In `loglake help RULE` each field is such a wo
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -138,7 +140,7 @@ def filled(text: str, place: HarmedPlace) -> str:
     places = (place, *place.others)
     logs = list(dict.fromkeys((each.topic, each.partition) for each in places))
     directories = dict.fromkeys(each.directory for each in places)
-    log, topics = _log_options(logs), dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs)
+    log, topics = log_options(logs), dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs)
     name = f"/{place.topic}-{place.partition}" if log else f"/{place.topic or 'copy'}"
     starts = [each.start_offset for each in places if each.start_offset is not None]
     ends = [each.end_offset for each in places if each.end_offset is not None]
@@ -147,7 +149,7 @@ def filled(text: str, place: HarmedPlace) -> str:
     policy = _PolicyCommand(place.policies, tuple(topics), run)
     said = text.format(
         run=run,
-        run_of_log=(place.run_of_log if len(logs) == 1 else None) or f"{run}{log}",
+        run_of_log=(place.run_of_log if len(logs) == 1 else None) or f"{_without_numbers(run)}{log}",
         lake=lake,
         directory=" ".join(_word(each, "DIR") for each in directories),
         log=log,
@@ -167,13 +169,19 @@ def filled(text: str, place: HarmedPlace) -> str:
     return f"{said} LOGDIR is the log directory of the broker." if unknown else said
 
 
-def _log_options(logs: Sequence[tuple[str | None, int | None]]) -> str:
-    """The options that choose logs, after a space. Of several topics all partitions are chosen."""
+def log_options(logs: Sequence[tuple[str | None, int | None]]) -> str:
+    """The options that choose logs, after a space; none if a topic or a partition is None. No other log is chosen."""
     if any(topic is None or partition is None for topic, partition in logs):
         return ""
-    topics = dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs)
-    partitions = [f" --partition {partition}" for _, partition in logs] if len(topics) == 1 else []
-    return "".join([*(f" --topic {topic}" for topic in topics), *partitions])
+    topics = list(dict.fromkeys(_word(topic, "TOPIC") for topic, _ in logs))
+    if len(topics) > 1:
+        return "".join(f" --partition {shell_word(f'{topic}-{partition}')}" for topic, partition in logs)
+    return "".join([*(f" --topic {topic}" for topic in topics), *(f" --partition {number}" for _, number in logs)])
+
+
+def _without_numbers(run: str) -> str:
+    """A command without partition numbers, which it does not take beside topic partitions."""
+    return re.sub(r" --partition \d+(?= |$)", "", run)
 
 
 def _word(value: str | None, unknown: str) -> str:

@@ -96,6 +96,19 @@ def log_end(log: SourceLog) -> int | None:
     return max(log.log_start_offset, last.base_offset, 0 if header is None else header.next_offset)
 
 
+def whole_log_end(log: SourceLog) -> int | None:
+    """Return the same; None also if bytes at the end that are no whole batch may hide more."""
+    end = log_end(log)
+    if end is None or not log.segments:
+        return end
+    last = log.segments[-1]
+    with suppress(LogError):
+        start = reading_start(last, SourceBytes(last.path, sealed=False, seen=last), MAX_OFFSET)
+        if all(header is not None for _, header in HeaderReader().headers(last, start.position)):
+            return end
+    return None
+
+
 def ends_inside(log: SourceLog, longer: SourceLog) -> bool:
     """Return whether the last batch of a log is also in another copy: then they do not part up to there.
 
