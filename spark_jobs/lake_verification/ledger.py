@@ -37,7 +37,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.repair_commands import frontiers_command, run_command
+from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.ledger_ranges import (
     NOT_ARCHIVED,

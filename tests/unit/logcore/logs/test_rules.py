@@ -18,6 +18,7 @@ ABOUT_ROWS = {
     *OF_FOREIGN_FILES,
 }
 OF_ONE_RUN = {"second-source", "replacement-refused", "high-watermark-fell", "bytes-after-segment", "log-gone"}
+OF_ONE_RUN.add("range-not-filled")
 
 NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
