@@ -26,11 +26,10 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
-from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.lake_state import LakeState, has_uncommitted, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
@@ -405,6 +404,6 @@ def _ways_to_publish(run: Run) -> Iterator[tuple[tuple[str, ...], bool, str | No
     """Topic filter, internal topics and isolation level of each intake, without duplicates. Without intakes: all user
     topics. An intake without a level brings only rows up to date that a run of maintenance wrote.
     """
-    unsaid = READ_COMMITTED if open_table(run.lake, "records_uncommitted") is None else None
+    unsaid = None if has_uncommitted(run.lake) else READ_COMMITTED
     ways = dict.fromkeys((i.topics, i.include_internal, i.isolation_level or unsaid) for i in run.intakes)
     yield from ways or [((), False, unsaid)]

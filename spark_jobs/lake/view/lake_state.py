@@ -16,7 +16,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
-from spark_jobs.lake.delta.tables.snapshots import read_rows
+from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.segments.ledger_ranges import unarchived
@@ -145,3 +145,8 @@ def _read_state(lake: str) -> LakeState:
     states.sort(key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log))
     strays = (row for log in ledger.keys() - rows.keys() for row in ledger[log] if is_alarming(row))
     return LakeState(lake, tuple(states), tuple(sorted(strays, key=lambda row: (row.log, row.start_offset))))
+
+
+def has_uncommitted(lake: str) -> bool:
+    """Return whether a run has made the table `records_uncommitted`."""
+    return open_table(lake, "records_uncommitted") is not None
