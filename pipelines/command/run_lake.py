@@ -384,7 +384,8 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             _say_of_unread_sources(lake)
         elif nothing is not None:
             unread = unread_source(nothing.of_paths)
-            warned = source_warnings(lake, nothing.of_paths)
+            logs = (log.row for log in read_state(lake).logs)
+            warned = source_warnings(lake, logs, nothing.of_paths)
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
             _register(lake, request, nothing, before)
         outcomes = [] if nothing is None else [nothing]
@@ -614,7 +615,7 @@ def _say(state: LakeState, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.rule == "unread-segments" and finding.severity is Severity.INFO:
             sys.stderr.write(f"note: {finding.message} `loglake help {finding.rule}` says what helps.\n")
-    for finding, to_do in with_advice(state.lake, findings):
+    for finding, to_do in with_advice(state.lake, (log.row for log in state.logs), findings):
         sys.stderr.write(f"{finding.severity}: {finding.message}\n")
         if to_do:
             sys.stderr.write(f"  What to do about {finding.rule}: {to_do}\n")

@@ -75,9 +75,10 @@ class RunRowWriter:
         )
         of_paths = path_findings(done.reports)
         self.so_far.unread = self.so_far.unread or unread_source(of_paths)
-        if any(report.job == "ingest" for report in done.reports):
-            self.so_far.warned = self.so_far.warned or source_warnings(self.lake, of_paths)
         if done.state is not None:
+            if any(report.job == "ingest" for report in done.reports):
+                logs = (log.row for log in done.state.logs)
+                self.so_far.warned = self.so_far.warned or source_warnings(self.lake, logs, of_paths)
             self.so_far.saw(done.state)
         self._keep()
 

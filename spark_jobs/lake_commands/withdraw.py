@@ -116,6 +116,8 @@ def _lines(made: WithdrawalPlan, run_id: str | None) -> str:
 
 
 def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
+    from spark_jobs.lake.view.lake_state import has_uncommitted
+
     lines = []
     for log in made.logs:
         lines.append(f"{log.row.topic_partition}  log {log.row.log}")
@@ -134,12 +136,6 @@ def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
     else:
         lines.append(f"{what} are withdrawn (run {run_id}).")
     lines.append(NOT_ERASED)
-    if _has_uncommitted(lake):
+    if has_uncommitted(lake):
         lines.append("The table records_uncommitted is not checked: delete their rows there too if required.")
     return "\n".join(lines) + "\n"
-
-
-def _has_uncommitted(lake: str) -> bool:
-    from spark_jobs.lake.delta.tables.snapshots import open_table
-
-    return open_table(lake, "records_uncommitted") is not None

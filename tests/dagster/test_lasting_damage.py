@@ -72,6 +72,8 @@ def test_damage_of_logs_that_were_not_chosen_is_not_printed(lake: str):
     row = archive.read_logs(lake)[LOG]
     said_of(lake, 4, 6, OffsetState.MISSING, "gap")
     archive.commit_logs(lake, [replace(row, log=log_of("orders-1"), partition=1)], "test")
+    segments = [replace(segment, log=log_of("orders-1"), partition=1) for segment in archive.read_segments(lake)]
+    archive.commit_segments(lake, segments, {log_of("orders-1"): None}, "test", BEGAN)
     ranges = [replace(r, log=log_of("orders-1"), partition=1) for r in frontier.read_ledger(lake, [LOG])[LOG]]
     frontier.commit_ledger(lake, ranges, [log_of("orders-1")], "test")
     chosen = chosen_state(read_state(lake), LogSelection(partitions=(1,)))

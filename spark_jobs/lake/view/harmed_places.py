@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from logcore.logs.model.findings import Finding, Severity
@@ -12,7 +12,6 @@ from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.repair_commands import run_command
-from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
@@ -96,13 +95,13 @@ def place_of(lake: str, placed: PlacedFinding) -> HarmedPlace:
     return harmed_place(lake, topic_partition=named, finding=placed.finding, table=table_of(lake, file))
 
 
-def with_advice(lake: str, findings: Sequence[Finding]) -> list[tuple[Finding, str]]:
+def with_advice(lake: str, logs: Iterable[LogRow], findings: Sequence[Finding]) -> list[tuple[Finding, str]]:
     """Return errors and warnings about source paths, each with what to do about it; a text is there once.
 
     Several logs of one directory are moved by one command.
     """
     said = [each for each in findings if each.severity is not Severity.INFO]
-    rows = {row.source: row for row in archive.read_logs(lake).values()} if said else {}
+    rows = {row.source: row for row in logs}
     roots = Counter(os.path.dirname(each.file or "") for each in said if each.rule == _MOVED)
     advised: dict[str, None] = {}
     found = []

@@ -15,8 +15,8 @@ from functools import lru_cache
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
-from spark_jobs.lake.delta.tables.delta_log import newest_commit_name
-from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows
+from spark_jobs.lake.delta.tables.delta_log import newest_commit_name, newest_version
+from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.segments.ledger_ranges import unarchived
@@ -149,4 +149,4 @@ def _read_state(lake: str) -> LakeState:
 
 def has_uncommitted(lake: str) -> bool:
     """Return whether a run has made the table `records_uncommitted`."""
-    return open_table(lake, "records_uncommitted") is not None
+    return newest_version(lake, "records_uncommitted") is not None

@@ -90,9 +90,9 @@ def unread_source(findings: Iterable[Finding]) -> str | None:
     return _in_one_line(unread, "cannot be read") or None
 
 
-def source_warnings(lake: str, findings: Iterable[Finding]) -> str:
+def source_warnings(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding]) -> str:
     """Return the warnings about source paths in one line, with what to do; empty: there are none."""
-    warnings = with_advice(lake, [each for each in findings if exit_code([each]) is ExitCode.WARNING])
+    warnings = with_advice(lake, logs, [each for each in findings if exit_code([each]) is ExitCode.WARNING])
     said = [f"{each.message} What to do: {to_do}" if to_do else each.message for each, to_do in warnings]
     return _in_one_line(said, "of this kind")
 
