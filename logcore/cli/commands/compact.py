@@ -6,8 +6,9 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from logcore.cli.maintenance import maintenance
+from logcore.cli.maintenance import maintenance, planned_directories
 from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory
+from logcore.cli.maintenance.planned_directories import PlannedWork
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.compaction.compaction_plan import (
@@ -40,7 +41,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Make a copy of a partition directory that is cleaned by key, as one round of a broker's log "
         "cleaner leaves it: from the first segment up to the active one, the last stable offset, or segments younger "
         "than min.compaction.lag.ms. The dirty ratio and cleanup.policy of the log do not matter. Every batch is "
-        "verified first. Damaged segments, and segments that would be merged with them, are copied unchanged."
+        "verified first. Damaged segments, and segments that would be merged with them, are copied unchanged. For a "
+        "whole log directory --plan prints a line for each log: the dirtiest first, as the cleaner takes them, or why "
+        "a log is not cleaned; there cleanup.policy and the dirty ratio matter."
     )
     maintenance.add_arguments(parser)
     parser.set_defaults(func=run)
@@ -50,18 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     settings = maintenance.check_arguments(arguments, _USED, refuses_doubt=True)
 
-    def plan_of(
-        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
-    ) -> DirectoryPlan:
-        maintenance.say_source_findings(read, arguments, notes)
-        # For many partitions this import takes longer than the cleaning.
-        from logcore.cli.entry_points import load_snappy_java
-        from logcore.columns.checking.verified_batches import read_verified
-        from logcore.columns.engines import new_cleaner
-        from logcore.records.snappy_encoder import use_library
+    def planned(directory: PartitionDirectory, settings: LogSettings) -> CompactionPlan | NothingToClean:
+        from logcore.columns.checking.verified_batches import read_verified  # it often takes longer than the reading
 
-        use_library(load_snappy_java)
-        plan = plan_compaction(
+        return plan_compaction(
             directory,
             settings.config,
             line=arguments.compat,
@@ -69,6 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
             upper_bound=arguments.cleaner_upper_bound,
             read=read_verified,
         )
+
+    def plan_of(
+        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
+    ) -> DirectoryPlan:
+        maintenance.say_source_findings(read, arguments, notes)
+        # For many partitions this import takes longer than the cleaning.
+        from logcore.cli.entry_points import load_snappy_java
+        from logcore.columns.engines import new_cleaner
+        from logcore.records.snappy_encoder import use_library
+
+        use_library(load_snappy_java)
+        plan = planned(directory, settings)
         if isinstance(plan, NothingToClean):
             return _unchanged(plan, arguments.out)
 
@@ -78,10 +85,39 @@ def run(arguments: argparse.Namespace) -> int:
 
         return DirectoryPlan(plan.as_dict(), clean, plan.findings)
 
+    def work(directory: PartitionDirectory, settings: LogSettings, _: str) -> PlannedWork:
+        if not settings.config.compacts:
+            return PlannedWork(f"cleanup.policy is {','.join(settings.config.cleanup_policy)}")
+        return _work(planned(directory, settings))
+
+    if planned_directories.is_whole(arguments):
+        settings.used = (*_USED, "cleanup.policy")
+        return planned_directories.run(arguments, settings, CommandNotes(), work)
     try:
         return maintenance.run(arguments, settings, plan_of, CommandNotes())
     except LogError as error:
         raise error.at(file=shown(arguments.source)) from error.__cause__
+
+
+def _work(plan: CompactionPlan | NothingToClean) -> PlannedWork:
+    """Return the work in a log, as the cleaner thread decides (LogCleanerManager.grabFilthiestCompactedLog)."""
+    if isinstance(plan, NothingToClean):
+        return PlannedWork(plan.message)
+    chosen = plan.chosen
+    figures = {
+        "dirty_ratio": round(chosen.dirty_ratio, 6),
+        "clean_bytes": chosen.clean_bytes,
+        "cleanable_bytes": chosen.cleanable_bytes,
+        "first_dirty_offset": chosen.first_dirty,
+        "end_offset": chosen.end_offset,
+        "damaged_segments": len(plan.damaged),
+    }
+    if plan.why_not is not None:
+        return PlannedWork(plan.why_not.message, figures=figures)
+    reason = f"{chosen.dirty_ratio:.3f} of its bytes are dirty"
+    if chosen.dirty_ratio <= plan.config.min_cleanable_dirty_ratio:
+        reason += ", and max.compaction.lag.ms has passed"
+    return PlannedWork(reason, chosen.dirty_ratio, figures)
 
 
 def _unchanged(refusal: NothingToClean, out: str) -> DirectoryPlan:

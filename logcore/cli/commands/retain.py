@@ -15,8 +15,9 @@ import os
 import re
 from collections.abc import Sequence
 
-from logcore.cli.maintenance import maintenance
+from logcore.cli.maintenance import maintenance, planned_directories
 from logcore.cli.maintenance.maintenance import DirectoryPlan, LogSettings, NewDirectory
+from logcore.cli.maintenance.planned_directories import PlannedWork
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity, found
@@ -59,7 +60,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "With remote.storage.enable local.retention.* decide, and a segment goes by age or size only if "
         "__remote_log_metadata beside SRC says that remote storage has all of it. "
         "Settings without --config are those of __cluster_metadata-0 beside SRC, else Kafka's defaults. Nothing at or "
-        "above the high watermark is deleted, and nothing that damage hides."
+        "above the high watermark is deleted, and nothing that damage hides. For a whole log directory --plan prints a "
+        "line for each log: what goes by which rule, or why nothing goes; the log with the most bytes first. Then a "
+        "line for each directory that a broker set aside: whether it may be removed."
     )
     maintenance.add_arguments(parser)
     parser.add_argument(
@@ -74,29 +77,33 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     settings = maintenance.check_arguments(arguments, _USED, refuses_doubt=True)
+    notes, remote = CommandNotes(), RemoteBeside()
 
-    def plan_of(
-        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
-    ) -> DirectoryPlan:
-        maintenance.say_source_findings(read, arguments, notes)
+    def planned(directory: PartitionDirectory, settings: LogSettings, path: str, reads_all: bool) -> RetentionPlan:
         if "remote.storage.enable" not in settings.typed and "remote.storage.enable" not in settings.said:
-            refuse_unstated_tier(arguments.source, directory)
+            refuse_unstated_tier(path, directory, remote)
         copies = settings.config.copies_to_remote and can_be_tiered(directory.topic_partition.topic)
         # These imports are often slower than the reading.
         from logcore.columns.checking.verified_batches import read_verified
         from logcore.columns.engines import segment_reading
 
+        return plan_retention(
+            directory,
+            settings.config,
+            line=arguments.compat,
+            as_of_ms=maintenance.as_of_ms(arguments),
+            delete_records_before=arguments.delete_records_before,
+            copied=copied_offsets(path, directory, notes, remote) if copies else (),
+            read=segment_reading(),
+            read_whole=read_verified if reads_all else lambda *_: (),
+        )
+
+    def plan_of(
+        directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
+    ) -> DirectoryPlan:
+        maintenance.say_source_findings(read, arguments, notes)
         try:
-            plan = plan_retention(
-                directory,
-                settings.config,
-                line=arguments.compat,
-                as_of_ms=maintenance.as_of_ms(arguments),
-                delete_records_before=arguments.delete_records_before,
-                copied=copied_offsets(arguments.source, directory, notes) if copies else (),
-                read=segment_reading(),
-                read_whole=read_verified,
-            )
+            plan = planned(directory, settings, arguments.source, True)
         except DeleteRecordsRefused as error:
             raise LogError(f"{error}.", file=shown(arguments.source)) from error
         return DirectoryPlan(
@@ -105,7 +112,33 @@ def run(arguments: argparse.Namespace) -> int:
             plan.findings,
         )
 
-    return maintenance.run(arguments, settings, plan_of, CommandNotes())
+    if planned_directories.is_whole(arguments):
+        return planned_directories.run(
+            arguments,
+            settings,
+            notes,
+            lambda directory, settings, path: _work(planned(directory, settings, path, False)),
+        )
+    return maintenance.run(arguments, settings, plan_of, notes)
+
+
+def _work(plan: RetentionPlan) -> PlannedWork:
+    gone, stays = plan.decision.deletions, plan.decision.stays
+    nbytes = sum(each.segment.log.size for each in gone)
+    segments = {"deleted": len(gone), "kept": len(stays)}
+    start = {"before": plan.log_start_offset, "after": plan.new_log_start_offset}
+    figures = {"deleted_bytes": nbytes, "segments": segments, "log_start_offset": start}
+    last = (stays or gone)[-1:]
+    if last and plan.log_start_offset > (end := last[0].segment.reading.next_offset):
+        why = (
+            f"its log start offset {plan.log_start_offset} lies after its log end {end}: a broker's start drops it all"
+        )
+        return PlannedWork(why, figures=figures)
+    if not gone:
+        return PlannedWork(
+            "; ".join(stays[0].why[1:] or stays[0].why) if stays else "it has no segment", figures=figures
+        )
+    return PlannedWork(f"{gone[0].rule}: {gone[0].why}", nbytes, figures)
 
 
 def _summary(plan: RetentionPlan, out: str) -> str:
@@ -129,8 +162,13 @@ def _records_before(text: str) -> int:
     return int(text)
 
 
-def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
+def refuse_unstated_tier(path: str, directory: PartitionDirectory, remote: RemoteBeside | None = None) -> None:
     """Check a directory of a topic of which no one said whether it is tiered.
+
+    Args:
+        path: The partition directory.
+        directory: Its files.
+        remote: What is known of remote storage, if several logs of a log directory are checked.
 
     Raises:
         LogError: Its files, or the metadata beside it, show that a part of the log is or may be in remote storage.
@@ -142,7 +180,7 @@ def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
         if known[2] == EVIDENCE_NO_EPOCHS:
             where += " or were deleted; leader-epoch-checkpoint, which would show it, is missing or broken"
         why = f"{where}, and nothing says that the topic is tiered"
-    elif number := len(_segments(path, directory, Notes()) or ()):
+    elif number := len((remote or RemoteBeside()).segments(path, directory, Notes()) or ()):
         named = f"{number} segment{'s' if number > 1 else ''}"
         why = f"{REMOTE_METADATA_TOPIC} names {named} of it, and nothing says that the topic is tiered"
     if why is not None:
@@ -154,16 +192,19 @@ def refuse_unstated_tier(path: str, directory: PartitionDirectory) -> None:
         )
 
 
-def copied_offsets(path: str, directory: PartitionDirectory, notes: Notes) -> tuple[OffsetSpan, ...]:
+def copied_offsets(
+    path: str, directory: PartitionDirectory, notes: Notes, remote: RemoteBeside | None = None
+) -> tuple[OffsetSpan, ...]:
     """Return the offsets of a partition directory that remote storage has, ascending.
 
     Args:
         path: The partition directory.
         directory: Its files.
         notes: Gets the findings about the metadata.
+        remote: What is known of remote storage, if several logs of a log directory are planned.
     """
     of_metadata = Notes()
-    segments = _segments(path, directory, of_metadata)
+    segments = (remote or RemoteBeside()).segments(path, directory, of_metadata)
     for finding in of_metadata.findings:
         notes.say(finding)
     if segments is None:
@@ -189,14 +230,40 @@ def copied_offsets(path: str, directory: PartitionDirectory, notes: Notes) -> tu
     return tuple(sorted(spans))
 
 
-def _segments(path: str, directory: PartitionDirectory, notes: Notes) -> tuple[RemoteSegment, ...] | None:
-    """The segments of a log in the metadata beside it, in any state; None without a partition of that topic."""
-    directories = directories_beside(path, REMOTE_METADATA_TOPIC)
+class RemoteBeside:
+    """What `__remote_log_metadata` beside a log says of remote storage, read once for each log directory."""
+
+    def __init__(self) -> None:
+        self._by_root: dict[str, tuple[dict[TopicIdPartition, list[RemoteSegment]] | None, list[Finding]]] = {}
+
+    def segments(self, path: str, directory: PartitionDirectory, notes: Notes) -> tuple[RemoteSegment, ...] | None:
+        """Return the segments of a log, in any state; None without a partition of that topic.
+
+        Args:
+            path: The partition directory.
+            directory: Its files.
+            notes: Gets the findings about the metadata.
+        """
+        root = os.path.dirname(os.path.abspath(path))
+        if root not in self._by_root:
+            self._by_root[root] = _read_beside(path)
+        of_place, findings = self._by_root[root]
+        for finding in findings:
+            notes.say(finding)
+        if of_place is None:
+            return None
+        topic_id, _ = StateReader().topic_id(path)
+        if topic_id is None:
+            return ()
+        return tuple(of_place.get(TopicIdPartition(topic_id, directory.topic_partition.partition), ()))
+
+
+def _read_beside(path: str) -> tuple[dict[TopicIdPartition, list[RemoteSegment]] | None, list[Finding]]:
+    directories, notes = directories_beside(path, REMOTE_METADATA_TOPIC), Notes()
     states = segment_states(find_logs(ReadOptions(directories), notes), notes) if directories else None
     if states is None:
-        return None
-    topic_id, _ = StateReader().topic_id(path)
-    if topic_id is None:
-        return ()
-    place = TopicIdPartition(topic_id, directory.topic_partition.partition)
-    return tuple(segment for segment in states.segments.values() if segment.place == place)
+        return None, notes.findings
+    of_place: dict[TopicIdPartition, list[RemoteSegment]] = {}
+    for segment in states.segments.values():
+        of_place.setdefault(segment.place, []).append(segment)
+    return of_place, notes.findings

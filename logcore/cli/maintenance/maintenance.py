@@ -140,12 +140,15 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         )
         out = "the new partition directory, which must not exist yet; for log directories DST/<topic-partition>"
         parser.add_argument("--out", metavar="DST", help=out)
-        add_choice(parser)
     else:
         parser.add_argument(
-            "source", type=local_path, metavar="SRC", help="a partition directory (orders-0); it is only read"
+            "source",
+            type=local_path,
+            metavar="SRC",
+            help="a partition directory (orders-0), or for --plan a whole log directory; it is only read",
         )
         parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
+    add_choice(parser)
     parser.add_argument("--plan", action="store_true", help="print the decision as JSON and write nothing")
     parser.add_argument(
         "--config",
@@ -211,6 +214,24 @@ def check_arguments(
         parser.error(str(error))
     reads_metadata = arguments.config_from == "metadata"
     return SettingsOfLogs(values, used, as_of_ms(arguments), reads_metadata, refuses_doubt)
+
+
+_OF_ONE_LOG = (
+    "recovery_point",
+    "log_start_offset",
+    "high_watermark",
+    "first_dirty_offset",
+    "cleaner_upper_bound",
+    "delete_records_before",
+)
+
+
+def refuse_options_of_one_log(arguments: argparse.Namespace) -> None:
+    """Refuse as wrong usage (64) what makes sense for one log only, where several are named."""
+    for name in _OF_ONE_LOG:
+        if getattr(arguments, name, None) is not None:
+            option = f"--{name.replace('_', '-')}"
+            arguments.parser.error(f"{option} is for one log: name only its partition directory")
 
 
 def as_of_ms(arguments: argparse.Namespace) -> int:

@@ -54,8 +54,6 @@ from logcore.storage.partition_output import (
 RecoveryPlanner = Callable[[PartitionDirectory, LogSettings, Sequence[Finding]], RecoveryPlan]
 """Makes the plan of one partition directory by its settings, with the findings about its root files."""
 
-_OF_ONE_LOG = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset", "cleaner_upper_bound")
-
 
 def run(
     arguments: argparse.Namespace,
@@ -78,10 +76,7 @@ def run(
     if found_there is not None:
         arguments.source = sources[0]
         return _run_one(arguments, found_there, settings, plan_of, progress, advice)
-    for name in _OF_ONE_LOG:
-        if getattr(arguments, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            arguments.parser.error(f"{option} is for one log: name only its partition directory")
+    maintenance.refuse_options_of_one_log(arguments)
     return _run_several(arguments, settings, plan_of, progress, advice)
 
 

@@ -147,7 +147,7 @@ def plan_compaction(
         min_compaction_lag_ms=config.min_compaction_lag_ms,
     )
     if not chosen.cleanable_bytes:
-        why = _why_nothing(chosen, log, last_stable, upper_bound)
+        why = _why_nothing(chosen, log, last_stable, upper_bound, last_stable < high_watermark)
         first_dirty = None if directory.first_dirty_offset is None else chosen.first_dirty
         return _nothing(why, directory, start, first_dirty, log.findings)
     count = len(chosen.segments)
@@ -257,11 +257,13 @@ def _why_not(log: SurveyedLog, chosen: CleanableRange, config: TopicConfig, as_o
     return why_not_now(chosen, min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio)
 
 
-def _why_nothing(chosen: CleanableRange, log: SurveyedLog, last_stable: int, upper_bound: int | None) -> str:
+def _why_nothing(
+    chosen: CleanableRange, log: SurveyedLog, last_stable: int, upper_bound: int | None, is_open: bool
+) -> str:
     active = log.segments[-1].base_offset
     bounds = [
         (active, f"the active segment begins at {active}"),
-        (last_stable, f"the last stable offset is {last_stable}"),
+        (last_stable, f"the last stable offset is {last_stable}{', a transaction is open there' if is_open else ''}"),
     ]
     if upper_bound is not None:
         bounds.append((upper_bound, f"the requested bound is {upper_bound}"))

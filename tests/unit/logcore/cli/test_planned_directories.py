@@ -1,0 +1,187 @@
+"""`retain --plan` and `compact --plan` of a whole log directory: a row a log with its order or the reason why not."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logcore.cli.main import main
+from tests import handmade
+from tests.metadata_log import MetadataLog, created, topic_id, topic_id_text
+
+Captured = pytest.CaptureFixture[str]
+T = 1_700_000_000_000
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    path = tmp_path / "logs"
+    path.mkdir()
+    (path / "meta.properties").write_text("version=1\nnode.id=2\n")
+    return path
+
+
+def segment(base: int, time_ms: int, nbytes: int = 10, **fields: int) -> bytes:
+    """One batch of ten records."""
+    rows = [(b"k%d" % n, b"v" * nbytes) for n in range(10)]
+    return handmade.simple_batch(base, rows, base_timestamp=time_ms, **fields)
+
+
+def log(logs: Path, name: str, *segments: bytes, high_watermark: int | None = None, first_dirty: int = 0) -> Path:
+    """A partition directory whose segments begin at 0, 10, 20, ...; all of it is committed unless said."""
+    path = logs / name
+    path.mkdir()
+    for number, content in enumerate(segments):
+        (path / f"{10 * number:020d}.log").write_bytes(content)
+    topic, _, partition = name.partition(".")[0].rpartition("-")
+    (path / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text(topic)}")
+    if path.suffix:
+        return path
+    end = 10 * len(segments) if high_watermark is None else high_watermark
+    for file, value in (("replication-offset-checkpoint", end), ("cleaner-offset-checkpoint", first_dirty)):
+        lines = (logs / file).read_text().splitlines()[2:] if (logs / file).exists() else []
+        lines.append(f"{topic} {partition} {value}")
+        (logs / file).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    return path
+
+
+def rows_of(command: str, logs: Path, capsys: Captured, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+    assert main([command, str(logs), "--plan", "--as-of", str(T), *arguments]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def reasons(rows: list[dict[str, Any]]) -> dict[str, tuple[int | None, str]]:
+    return {row["topic"]: (row["order"], row["reason"]) for row in rows if "topic" in row}
+
+
+def test_the_log_that_frees_most_bytes_is_first_and_each_other_log_has_its_reason(logs: Path, capsys: Captured) -> None:
+    old, young = T - 9 * 24 * HOUR, T - HOUR
+    log(logs, "small-0", segment(0, old), segment(10, young))
+    log(logs, "large-0", segment(0, old, 100), segment(10, old, 100), segment(20, young))
+    log(logs, "young-0", segment(0, young), segment(10, young))
+    log(logs, "future-0", segment(0, T + HOUR), segment(10, old))
+    log(logs, "behind-0", segment(0, old), segment(10, old), high_watermark=5)
+    log(logs, "empty-0")
+    rows = rows_of("retain", logs, capsys, code=1)
+    assert [row["topic"] for row in rows if row["order"]] == ["large", "small"]
+    large = rows[0]
+    assert (large["order"], large["partition"], large["directory"]) == (1, 0, str(logs / "large-0"))
+    assert large["deleted_bytes"] == len(segment(0, old, 100)) + len(segment(10, old, 100))
+    assert (large["segments"], large["log_start_offset"]) == ({"deleted": 2, "kept": 1}, {"before": 0, "after": 20})
+    said = reasons(rows)
+    assert said["large"][1].startswith("retention.ms: its latest record is 777600000 ms (9.0 days) old")
+    assert said["young"] == (
+        None,
+        "its latest record is 3600000 ms (1.0 h) old, and retention.ms is 604800000 ms (7.0 days)",
+    )
+    assert said["future"] == (None, "its latest record is 3600000 ms (1.0 h) later than the clock")
+    assert "the high watermark 5" in said["behind"][1]
+    assert said["empty"] == (None, "it has no segment")
+
+
+def test_the_dirtiest_log_is_first_and_each_other_log_has_its_reason(logs: Path, capsys: Captured) -> None:
+    old = T - 9 * 24 * HOUR
+    parts = (segment(0, old), segment(10, old), segment(20, old), segment(30, old))
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "attributes": handmade.TRANSACTIONAL}
+    log(logs, "two-thirds-0", *parts, first_dirty=10)
+    log(logs, "whole-0", *parts)
+    log(logs, "clean-0", *parts, first_dirty=20)
+    log(logs, "active-0", parts[0])
+    log(logs, "open-0", segment(0, old, **producer), *parts[1:])
+    log(logs, "young-0", *parts, first_dirty=0)
+    config = ("--config", "cleanup.policy=compact")
+    rows = rows_of("compact", logs, capsys, *config)
+    assert [(row["topic"], row["order"]) for row in rows if row["order"]] == [
+        ("whole", 1),
+        ("young", 2),
+        ("two-thirds", 3),
+    ]
+    assert rows[0]["reason"] == "1.000 of its bytes are dirty"
+    assert (rows[0]["dirty_ratio"], rows[0]["cleanable_bytes"], rows[0]["end_offset"]) == (1.0, 3 * len(parts[0]), 30)
+    assert rows[2]["dirty_ratio"] == round(2 / 3, 6)
+    said = reasons(rows)
+    assert said["clean"] == (None, "0.333 of its bytes are dirty, min.cleanable.dirty.ratio is 0.5")
+    assert said["active"][1].endswith("the active segment begins at 0")
+    assert said["open"][1].endswith("the last stable offset is 0, a transaction is open there")
+    lagging = reasons(rows_of("compact", logs, capsys, *config, "--config", f"min.compaction.lag.ms={10 * 24 * HOUR}"))
+    assert lagging["whole"][1].endswith("the dirty part is younger than min.compaction.lag.ms")
+    overdue = reasons(rows_of("compact", logs, capsys, *config, "--config", "max.compaction.lag.ms=1"))
+    assert overdue["clean"] == (4, "0.333 of its bytes are dirty, and max.compaction.lag.ms has passed")
+    deleting = reasons(rows_of("compact", logs, capsys))
+    assert set(deleting.values()) == {(None, "cleanup.policy is delete")}
+
+
+def test_a_log_that_a_broker_would_wipe_says_so(logs: Path, capsys: Captured) -> None:
+    log(logs, "orders-0", segment(0, T), segment(10, T), high_watermark=40)
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\norders 0 40\n")
+    (row,) = rows_of("retain", logs, capsys)
+    assert row["order"] is None
+    assert row["reason"] == "its log start offset 40 lies after its log end 20: a broker's start drops it all"
+
+
+def test_a_log_that_cannot_be_planned_does_not_stop_the_others(logs: Path, capsys: Captured) -> None:
+    log(logs, "orders-0", segment(0, T))
+    broken = log(logs, "payments-0", segment(0, T))
+    (broken / f"{7}.swap").mkdir()
+    (broken / f"{10:020d}.log.swap").write_bytes(handmade.flip(segment(10, T), 80))
+    rows = rows_of("retain", logs, capsys, code=3)
+    said = reasons(rows)
+    assert "an interrupted cleaning wrote it to replace other segments, and it is damaged" in said["payments"][1]
+    assert "7.0 days" in said["orders"][1]
+
+
+def assigned_to(topic: str, broker: int) -> tuple[None, bytes]:
+    """By PartitionRecord 0: partition 0 with one replica."""
+    one = b"\2" + struct.pack(">i", broker)
+    ends = struct.pack(">iii", broker, 0, 0) + b"\0"
+    return None, b"\1\3\0" + struct.pack(">i", 0) + topic_id(topic) + one + one + b"\1\1" + ends
+
+
+def test_directories_that_were_set_aside_may_go_only_if_their_log_is_elsewhere_or_not_assigned(
+    logs: Path, capsys: Captured
+) -> None:
+    suffix = "0123456789abcdef0123456789abcdef"
+    log(logs, "orders-0", segment(0, T), segment(10, T))
+    log(logs, f"gone-0.{suffix}-delete", segment(0, T))
+    log(logs, f"orders-0.{suffix}-future", segment(0, T))
+    log(logs, f"alone-0.{suffix}-future", segment(0, T))
+    log(logs, f"mine-0.{suffix}-stray", segment(0, T))
+    log(logs, f"other-0.{suffix}-stray", segment(0, T))
+    log(logs, f"unknown-0.{suffix}-stray", segment(0, T))
+
+    def removable(*arguments: str) -> dict[str, tuple[bool, str]]:
+        rows = rows_of("retain", logs, capsys, *arguments)
+        return {
+            Path(r["directory"]).name.split("-")[0]: (r["removable"], r["reason"]) for r in rows if "order" not in r
+        }
+
+    said = removable()
+    assert said["gone"][0]
+    assert said["orders"] == (
+        True,
+        f"orders-0 was being moved between directories, and {logs / 'orders-0'} has as much: a move begins again",
+    )
+    assert not said["alone"][0]
+    assert [said[name][0] for name in ("mine", "other", "unknown")] == [False] * 3
+    metadata = MetadataLog(logs)
+    metadata.say(created("mine"), assigned_to("mine", 2), created("other"), assigned_to("other", 1))
+    said = removable("--config-from", "none")
+    assert said["mine"] == (False, "__cluster_metadata-0 assigns mine-0 to broker 2: move the directory back")
+    assert said["other"] == (True, "__cluster_metadata-0 does not assign other-0 to broker 2")
+    assert said["unknown"] == (True, f"__cluster_metadata-0 names no topic {topic_id_text('unknown')}")
+    metadata.damage(2)
+    assert not removable("--config-from", "none")["other"][0]
+
+
+def test_a_whole_directory_is_only_planned_and_takes_no_option_of_one_log(logs: Path, capsys: Captured) -> None:
+    log(logs, "orders-0", segment(0, T))
+    for arguments in (["--out", str(logs.parent / "new")], ["--plan", "--log-start-offset", "3"]):
+        assert main(["retain", str(logs), *arguments]) == 64
+    assert main(["retain", str(logs / "orders-0"), "--plan", "--topic", "orders"]) == 64
+    assert "name one log" in capsys.readouterr().err
+    assert rows_of("retain", logs, capsys, "--topic", "none*", code=3) == []
