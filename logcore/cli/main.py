@@ -38,6 +38,7 @@ COMMANDS = {
     "topics": "topics of a cluster with their partitions and settings",
     "metadata": "topics, settings, brokers and features of a cluster",
     "verify": "every rule over every byte",
+    "compare": "where copies of a log part, what each lacks, and which one to keep",
     "remote": "the remote segments of tiered topics: which count, and objects without use",
     "retain": "the segments left after retention",
     "compact": "one cleaner round, as the broker would do it",
@@ -80,6 +81,7 @@ GROUPS = {
         "transactions": "transactions /kafka-logs --state open",
         "offsets": "offsets /kafka-logs --topic orders --at latest",
         "verify": "verify /kafka-logs",
+        "compare": "compare /broker1 /broker2 --topic orders",
         "remote": "remote /kafka-logs --remote /tiered",
     },
     "Internal topics": {

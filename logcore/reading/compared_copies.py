@@ -54,11 +54,11 @@ class ComparedCopies:
 
     def of_all(self, logs: Sequence[SourceLog]) -> CopyComparison:
         """Compare these copies of one log."""
-        return self.compare([LogCopy(log, holes=tuple(_holes(log, logs))) for log in logs])
+        return self.compare([LogCopy(log, holes=tuple(holes_of(log, logs))) for log in logs])
 
-    def compare(self, copies: Sequence[LogCopy]) -> CopyComparison:
-        """Compare copies of one log, of which more is known than their directories show."""
-        return compare_copies(copies, HeaderReader(), self._leadership(copies[0].log))
+    def compare(self, copies: Sequence[LogCopy], forks: Mapping[frozenset[str], int] | None = None) -> CopyComparison:
+        """Compare copies of one log, of which more is known than their directories show. `forks`: see there."""
+        return compare_copies(copies, HeaderReader(), self._leadership(copies[0].log), forks)
 
     def of_each(self, logs: Iterable[SourceLog]) -> tuple[tuple[SourceLog, ...], list[Finding]]:
         """Return one copy of each log, and a finding for each log of which none can be used.
@@ -189,8 +189,8 @@ class ComparedCopies:
         return Leadership(row.fields["leader"], row.fields["leader_epoch"], in_sync)
 
 
-def _holes(log: SourceLog, copies: Sequence[SourceLog]) -> Iterator[tuple[int, int]]:
-    """Offsets between two segments of a copy that it lost, if another copy has a segment there."""
+def holes_of(log: SourceLog, copies: Sequence[SourceLog]) -> Iterator[tuple[int, int]]:
+    """Yield offsets between two segments of a copy that it lost, if another copy has a segment there."""
     bases = sorted({segment.base_offset for copy in copies for segment in copy.segments})
     cleaned_to = max(copy.cleaner_checkpoint or 0 for copy in copies)
     for segment in log.segments:

@@ -31,6 +31,7 @@ PLAIN_COMMANDS = {
     "topics",
     "metadata",
     "verify",
+    "compare",
     "remote",
     "retain",
     "compact",

@@ -26,6 +26,7 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.storage.machine import processors
 
 _GUESSED_BYTES = CHUNK_BYTES // 32
 """Bytes of a guessed chunk that are looked at closely. This holds the interpreter's lock, and damage spoils guesses."""
@@ -224,6 +225,31 @@ class _CheckLane:
         frame.first, frame.end, frame.record = first, end, 0
         batches.library.call("inspect", frame)
         return frame.first
+
+
+def checked_headers(
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    next_base_offset: int | None = None,
+    fetched: FetchedBytes | None = None,
+) -> Iterator[Table | ScannedBatch | Stretch]:
+    """Yield what a scan of a segment without decoding finds, tables of good batches among it.
+
+    Args:
+        buf: The segment's bytes.
+        base_offset: Base offset of the segment.
+        sealed: Whether a later segment follows.
+        next_base_offset: Base offset of the next segment.
+        fetched: Loads the bytes of `buf` into memory; its errors pass through.
+    """
+    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
+    for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), processors.available()):
+        for item in seen.items:
+            yield item[0] if isinstance(item, tuple) else item
+        if seen.failure is not None:
+            raise seen.failure
 
 
 def checked_extent(

@@ -19,7 +19,7 @@ Nothing is read here: headers come from a reader.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -153,13 +153,19 @@ class _Seen:
         return self.end, tuple(-each for each in lost), self.committed, -self.log.log_start_offset
 
 
-def compare_copies(copies: Sequence[LogCopy], reader: CheckingReader, said: Leadership | None = None) -> CopyComparison:
+def compare_copies(
+    copies: Sequence[LogCopy],
+    reader: CheckingReader,
+    said: Leadership | None = None,
+    forks: Mapping[frozenset[str], int] | None = None,
+) -> CopyComparison:
     """Compare copies of one log. The content of a copy never raises.
 
     Args:
         copies: The copies, at least one.
         reader: Reads their headers.
         said: What the cluster metadata says; None: it is not there.
+        forks: Where copies part whose batches were all compared, by the directories of the two.
     """
     seen = sorted((_seen(copy, reader) for copy in copies), key=lambda each: each.log.directory)
     out: dict[str, tuple[Evidence, str]] = {}
@@ -178,7 +184,8 @@ def compare_copies(copies: Sequence[LogCopy], reader: CheckingReader, said: Lead
     for each in seen:
         if each is best:
             continue
-        fork = parts_at(best, each, reader)
+        known = (forks or {}).get(frozenset((best.log.directory, each.log.directory)))
+        fork = parts_at(best, each, reader) if known is None else known
         if undecided is None and fork is not None:
             undecided = _in_doubt(best, each, fork, out.get(each.log.directory))
         others.append(_difference(best, each, fork, *out.get(each.log.directory, _by_end(best, each))))

@@ -149,7 +149,7 @@ def test_help_lists_every_rule_once(capsys: Captured) -> None:
 def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     main.main(["--help"])
     shown = capsys.readouterr().out
-    contract = {"run", "ls", "dump", "verify", "ledger", "transactions", "offsets"}
+    contract = {"run", "ls", "dump", "verify", "compare", "ledger", "transactions", "offsets"}
     contract |= {
         "recover",
         "reindex",
