@@ -5,19 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
-from tests.daemons import WAIT_SECONDS
+from tests.daemons import WAIT_SECONDS, state_of
+
+ANSWER_SECONDS = 300
+"""`loglake ui` gives up a start after 180. A machine that stalls is slow, not broken."""
+LOG_END = 3_000
+"""So many characters of a log say what was last."""
 
 LAUNCH_BACKFILL = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
@@ -58,26 +64,55 @@ class Pages:
             state = self.ask(BACKFILL, id=backfill)["partitionBackfillOrError"]
             return state if state["status"].startswith(("COMPLETED", "FAILED", "CANCELED")) else None
 
-        return wait_for(ended)
+        return wait_for(ended, self)
 
 
-def wait_for(what: Callable[[], Any]) -> Any:
-    """The first true answer."""
-    deadline = time.monotonic() + WAIT_SECONDS
+class Running(Protocol):
+    """A program that a test waits for."""
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]: ...
+
+    @property
+    def log(self) -> Path:
+        """What it wrote."""
+        ...
+
+
+def wait_for(what: Callable[[], Any], *programs: Running) -> Any:
+    """The first true answer. The programs must run until then."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    answer: object = None
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
+        try:
             if answer := what():
                 return answer
+        except OSError as error:
+            answer = error
+        if any(each.process.poll() is not None for each in programs):
+            raise AssertionError(f"a program ended; the last answer is {answer!r}\n{_known_of(programs)}")
         time.sleep(0.5)
-    raise AssertionError(f"nothing after {WAIT_SECONDS} s")
+    raise AssertionError(f"nothing after {ANSWER_SECONDS} s; the last answer is {answer!r}\n{_known_of(programs)}")
+
+
+def _known_of(programs: Sequence[Running]) -> str:
+    """States of programs, and the end of what each wrote."""
+    return "\n".join(f"{state_of(p.process)}\n{p.log.read_text(errors='replace')[-LOG_END:]}" for p in programs)
+
+
+def free_port() -> int:
+    """A port on which no program listens. No connection of another process takes it: Linux gives those higher ones."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager
 def open_pages(home: Path, folder: Path, *options: str) -> Iterator[Pages]:
     """Pages of a home, in a session of their own; all processes are ended at the end. Their runs start no JVM."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
     environment.setdefault("LOGLAKE_JARS_DIR", str(Path(os.environ["LOGLAKE_HOME"], "jars")))
     environment.setdefault(JOB_ENGINE_VARIABLE, JobEngine.LOCAL)
@@ -91,10 +126,10 @@ def open_pages(home: Path, folder: Path, *options: str) -> Iterator[Pages]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    pages = Pages(port, process, log)
     try:
-        wait_for(lambda: b"Ctrl-C" in log.read_bytes() or process.poll() is not None)
-        assert process.poll() is None, log.read_text()
-        yield Pages(port, process, log)
+        wait_for(lambda: b"Ctrl-C" in log.read_bytes(), pages)
+        yield pages
     finally:
         process.terminate()
         try:

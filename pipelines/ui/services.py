@@ -142,8 +142,10 @@ def _start(options: argparse.Namespace, folder: str, code: str, stop: threading.
     log = ["--log-level", options.log_level]
     server = start_code_server(["--socket", code], options.log_level)
     yield server
+    deadline = time.monotonic() + START_SECONDS
     while not stop.wait(0.1) and not _accepts(code):  # otherwise the others would complain that it does not answer
         _check_alive([server])
+        _check_in_time(deadline)
     workspace = Path(folder, "workspace.yaml")
     location = {"socket": code, "host": "localhost", "location_name": LOCATION}
     workspace.write_text(json.dumps({"load_from": [{"grpc_server": location}]}))  # JSON is YAML
@@ -176,6 +178,7 @@ def _process(name: str, command: Sequence[str]) -> Service:
 def _accepts(path: str) -> bool:
     """Whether a process listens on this socket."""
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(LOOK_SECONDS)
         return probe.connect_ex(path) == 0
 
 
@@ -225,8 +228,12 @@ def _wait_until_loaded(address: str, services: Sequence[Service], stop: threadin
                 return
         except (OSError, ValueError, KeyError, TypeError):
             pass  # it does not answer yet
-        if time.monotonic() > deadline:
-            raise JobError(f"Dagster's pages did not answer within {START_SECONDS:.0f} s. --log-level info says more.")
+        _check_in_time(deadline)
+
+
+def _check_in_time(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise JobError(f"Dagster's pages did not answer within {START_SECONDS:.0f} s. --log-level info says more.")
 
 
 def _check_alive(services: Sequence[Service]) -> None:

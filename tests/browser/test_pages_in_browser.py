@@ -56,8 +56,8 @@ def materialize(page: Page, pages: Pages, *partitions: str) -> None:
         now = materializations(pages, "records")
         return all(now.count(each) > before.count(each) for each in partitions)
 
-    wait_for(done)
-    wait_for(lambda: not running(pages))
+    wait_for(done, pages)
+    wait_for(lambda: not running(pages), pages)
     after = materializations(pages, "records")
     assert {key: after.count(key) - before.count(key) for key in set(after)} == {
         key: int(key in partitions) for key in set(after)
@@ -117,7 +117,7 @@ def test_a_table_is_brought_up_to_date_from_its_own_page(page: Page, pages: Page
         runs = pages.ask(last)["runsOrError"]["results"]
         return runs == [{"status": "SUCCESS", "assetSelection": [{"path": ["shop", "offset_ledger"]}]}]
 
-    wait_for(done)
+    wait_for(done, pages)
 
 
 @pytest.mark.long
@@ -179,7 +179,7 @@ def test_a_backfill_of_two_partitions_is_one_run_that_makes_both(page: Page, pag
     materialize(page, pages, "orders-0", "orders-1")
 
     (backfill,) = pages.ask(BACKFILLS)["partitionBackfillsOrError"]["results"]
-    wait_for(lambda: pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]["status"] != "REQUESTED")
+    wait_for(lambda: pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]["status"] != "REQUESTED", pages)
     state = pages.ask(BACKFILL, id=backfill["id"])["partitionBackfillOrError"]
     assert (state["status"], state["numPartitions"], len(state["runs"])) == ("COMPLETED_SUCCESS", 2, 1), state
     page.goto(f"/runs/b/{backfill['id']}")
@@ -202,7 +202,7 @@ def test_a_canceled_run_frees_its_lease_and_leaves_nothing_half_done(page: Page,
     page.get_by_role("button", name="Terminate 1 run").click()
 
     canceled = time.monotonic()
-    wait_for(lambda: all(each["id"] != run for each in running(pages)))
+    wait_for(lambda: all(each["id"] != run for each in running(pages)), pages)
     assert pages.ask(STATUS, i=run)["runOrError"]["status"] == "CANCELED"
     page.goto(f"/runs/{run}")
     expect(page.get_by_text("Canceled").first).to_be_visible()

@@ -113,7 +113,7 @@ def pages(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page
         selector = {"repositoryLocationName": "loglake", "repositoryName": "__repository__", "jobName": "lake__intake"}
         started = pages.ask(LAUNCH, p={"selector": selector, "mode": "default", "runConfigData": {}})["launchRun"]
         run = started["run"]["runId"]
-        wait_for(lambda: pages.ask(STATUS, i=run)["runOrError"]["status"] in ("SUCCESS", "FAILURE"))
+        wait_for(lambda: pages.ask(STATUS, i=run)["runOrError"]["status"] in ("SUCCESS", "FAILURE", "CANCELED"), pages)
         yield pages
 
 

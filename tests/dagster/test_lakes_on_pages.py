@@ -89,7 +89,7 @@ def test_a_lake_that_is_added_appears_by_itself(pages: Pages, lakes: Path, monke
     monkeypatch.setenv("LOGLAKE_HOME", str(lakes))
     register(str(lakes.parent / "later" / "east"))
 
-    wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]))
+    wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), pages)
 
 
 @pytest.mark.long
@@ -99,7 +99,7 @@ def test_a_lake_that_is_added_appears_on_read_only_pages_too(tmp_path: Path, mon
     with open_pages(tmp_path / "home", tmp_path, "--read-only") as pages:
         register(str(tmp_path / "east"))
 
-        wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]))
+        wait_for(lambda: any(node["assetKey"]["path"][0] == "east" for node in pages.ask(ASSETS)["assetNodes"]), pages)
 
 
 @pytest.mark.long

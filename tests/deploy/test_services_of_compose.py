@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ import pytest
 from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
 from tests.broker_directory import LogDirectory
 from tests.deploy import image, manifests, postgres
-from tests.pages import Pages, wait_for
+from tests.pages import Pages, free_port, wait_for
 
 pytestmark = pytest.mark.dagster
 
@@ -38,6 +37,14 @@ RUNS = "query { runsOrError { ... on Runs { results { runId jobName status } } }
 
 
 @dataclass(frozen=True)
+class Service:
+    """One of the services, and the file with what it wrote."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@dataclass(frozen=True)
 class Arrangement:
     """Running services, as their containers see each other."""
 
@@ -49,12 +56,6 @@ class Arrangement:
 
     def log(self, service: str) -> str:
         return (self.folder / f"{service}.log").read_text()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def of_this_machine(words: Sequence[str]) -> list[str]:
@@ -126,9 +127,10 @@ def services(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
                 if name == "code-location":
                     check = program([moved.get(word, word) for word in started.commands[1]])
             # All at once, as the containers of a pod start: the others find the code location when it answers.
-            wait_for(lambda: succeeds(check, environment))
+            running = [Service(process, folder / f"{name}.log") for name, process in processes.items()]
+            wait_for(lambda: succeeds(check, environment), *running)
             pages = Pages(web, processes["webserver"], folder / "webserver.log")
-            wait_for(lambda: loaded(pages))
+            wait_for(lambda: loaded(pages), *running)
             yield Arrangement(folder, environment, program, processes, pages)
         finally:
             for process in processes.values():
@@ -162,7 +164,9 @@ def test_a_lake_appears_on_the_pages_and_its_runs_share_one_history(services: Ar
     done = subprocess.run(command, cwd=services.folder, env=services.environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    wait_for(lambda: services.pages.ask(ASSETS)["assetNodes"])  # the code location loaded them again by itself
+    wait_for(
+        lambda: services.pages.ask(ASSETS)["assetNodes"], services.pages
+    )  # the code location loaded them again by itself
     assert services.pages.ask(MADE)["assetNodes"] == [{"assetMaterializations": [{"partition": "orders-0"}]}]
 
     chosen = [{"path": ["shop", asset]} for asset in ("archived_segments", "validated_segments", "records")]
