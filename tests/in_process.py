@@ -1,4 +1,7 @@
-"""Where tasks of jobs run in tests: in the test process, pickled as on the way to a worker and back; or on Spark."""
+"""How runs of the test process differ from a user's: where tasks of jobs run, and what they report to Dagster.
+
+Tasks run in the test process, pickled as on the way to a worker and back; or on Spark.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,16 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
 
 from spark_jobs.engine.executor import Result, Task, perform
 from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
+
+if TYPE_CHECKING:
+    from pipelines.command.dagster_history import DagsterHistory
+    from pipelines.run.direct import FinishedRun
 
 EVERY_JOB_ON_SPARK = os.environ.get("LOGLAKE_TEST_EVERY_JOB_ON_SPARK") == "1"
 """Whether jobs run on Spark also in tests whose claim is not about Spark; `make test-long` sets it."""
@@ -48,3 +58,24 @@ def on_spark() -> Iterator[None]:
         os.environ.pop(JOB_ENGINE_VARIABLE)
         if before is not None:
             os.environ[JOB_ENGINE_VARIABLE] = before
+
+
+@contextmanager
+def unreported() -> Iterator[None]:
+    """Runs of this process report nothing to Dagster; the home says that they did. It takes a fifth of a small run.
+
+    In `make test-long` they report.
+    """
+    if EVERY_JOB_ON_SPARK:
+        yield
+        return
+    from pipelines.command.dagster_history import DagsterHistory
+    from pipelines.events import keep_answers
+
+    def only_in_the_home(history: DagsterHistory, run: FinishedRun) -> None:
+        for done in run.steps.results.values():
+            keep_answers(history.instance, run.lake, run.run_id, done)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DagsterHistory, "record", only_in_the_home)
+        yield

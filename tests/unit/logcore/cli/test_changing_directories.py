@@ -4,6 +4,7 @@ Each command runs in a process of its own: a byte of a mapped file that is gone 
 """
 
 import errno
+import itertools
 import json
 import os
 import subprocess
@@ -84,7 +85,8 @@ def segment_of(base_offset: int) -> list[bytes]:
     ]
 
 
-CONTENTS = {base: b"".join(segment_of(base)) for base in BASES}
+SEGMENTS = {base: segment_of(base) for base in BASES}
+CONTENTS = {base: b"".join(batches) for base, batches in SEGMENTS.items()}
 
 
 @pytest.fixture
@@ -281,8 +283,9 @@ def test_salvage_keeps_the_batches_on_both_sides_of_what_the_disk_fails_to_read(
     out = tmp_path / "out" / "a-0"
     out.parent.mkdir()
     start, end = sectors.start * SECTOR, sectors.stop * SECTOR
-    ends = [sum(map(len, segment_of(base)[: number + 1])) for number in range(BATCHES)]
-    around = [base + at for at in range(BATCHES) if ends[at] <= start or ends[at] - len(segment_of(base)[at]) >= end]
+    sizes = [len(batch) for batch in SEGMENTS[base]]
+    ends = list(itertools.accumulate(sizes))
+    around = [base + at for at in range(BATCHES) if ends[at] <= start or ends[at] - sizes[at] >= end]
     assert main(["recover", "--salvage", "--plan", str(directory)]) == 2
     (loss,) = json.loads(capsys.readouterr().out)["losses"]
     assert (loss["kind"], loss["severity"], loss["file"]) == ("unreadable", "error", victim.name)

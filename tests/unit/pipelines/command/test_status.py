@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake_commands.metrics import lake_samples
 from tests import handmade, pasted_advice
 from tests.broker_directory import CLUSTER, LogDirectory
-from tests.in_process import without_spark
+from tests.in_process import unreported, without_spark
 from tests.spark.cycle import Lake
 
 Captured = pytest.CaptureFixture[str]
@@ -33,6 +33,13 @@ Status = Callable[..., tuple[int, str]]
 NOW_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
 POLICIES = "lake:\n  ingest: every 5 min\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def history() -> Iterator[None]:
+    """No claim here is about Dagster."""
+    with unreported():
+        yield
 
 
 @pytest.fixture(scope="module")
