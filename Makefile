@@ -36,14 +36,18 @@ coverage: setup ## lines of the product that the tests of `make quick` run; they
 	.venv/bin/coverage run -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
 	.venv/bin/coverage report --skip-covered --sort=cover
 
+# programs that tests start would compile our modules each time
+test test-long: export PYTHONDONTWRITEBYTECODE :=
+
 test: setup lint jars ## lint, then the tests in two processes, fast ones first; of long ones and of cases of jobs, some
-	LOGLAKE_TEST_ONE_LONG_IN=8 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	LOGLAKE_TEST_ONE_LONG_IN=16 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: export LOGLAKE_TEST_RECORD = $(CURDIR)/tests/long_runs.jsonl
 test-long: export LOGLAKE_TEST_SEED := $(or $(SEED),$(shell date +%s))
 test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill, by SEED=; writes docs/results
 	@echo "seed $$LOGLAKE_TEST_SEED"
 	.venv/bin/python -m pytest -q -m long -n 2 --dist loadfile --no-loadscope-reorder
+	.venv/bin/python -m pytest -q -m "not long" tests/property
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/results/damaged-batches.md
 	LOGLAKE_OLD_CLIENTS=3000 .venv/bin/python -m pytest -q tests/fuzz/test_old_clients.py
 	.venv/bin/python -m tests.fuzz.stored --seed $$LOGLAKE_TEST_SEED -o docs/results/stored-batches.md

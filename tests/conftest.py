@@ -78,8 +78,6 @@ _FOLDERS_IN_ORDER = (
     *("dagster", "spark", "crash", "cluster", "object_store", "harm", "journey", "browser"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
-_DRAWN_FOLDERS = ("jobs", "dagster", "spark", "crash", "cluster", "object_store", "harm", "journey")
-"""Where a case runs jobs. What decides about bytes is tried whole."""
 _LONGEST_FILES = (
     *("journey/test_demo.py", "journey/test_pages.py", "harm/test_second_look.py", "harm/test_matrix.py"),
     "browser/test_pages_in_browser.py",
@@ -97,17 +95,20 @@ _LONGEST_FILES = (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Draw some of the long ones. Fast ones first: a wrong claim about bytes should not wait for a JVM.
 
-    Then the longest files. A claim with many cases, each of which runs a job, is long but for the cases drawn.
+    Then the longest files. A claim with many cases, each of which is slow, is long but for the cases drawn.
     """
+    files = {path: path.relative_to(REPOSITORY / "tests").as_posix() for path in {item.path for item in items}}
+    folders = {path: file.partition("/")[0] for path, file in files.items()}
     left_out = [item for item in items if item.get_closest_marker("long") and sampling.is_left_out(item.nodeid)]
-    claims = dict[str, list[pytest.Item]]()
+    claims = dict[tuple[str, int, str], list[pytest.Item]]()
     for item in items:
-        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
-        if folder in _DRAWN_FOLDERS and not item.get_closest_marker("long"):
-            claims.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for claim, cases in claims.items():
-        drawn = sampling.drawn_cases(cases, claim)
-        if len(cases) > sampling.CASES:
+        folder = folders[item.path]
+        count = sampling.CASES.get(folder, sampling.SLOW_CASES if item.get_closest_marker("slow") else 0)
+        if count and not item.get_closest_marker("long"):
+            claims.setdefault((folder, count, item.nodeid.partition("[")[0]), []).append(item)
+    for (folder, count, _), cases in claims.items():
+        if len(cases) > count:
+            drawn = set(sampling.drawn_cases(cases, count, folder))
             left_out += [item for item in cases if item not in drawn]
             for item in cases:
                 item.add_marker("long")
@@ -117,8 +118,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
 
     def rank(item: pytest.Item) -> tuple[bool, int, int]:
-        path = item.path.relative_to(REPOSITORY / "tests").as_posix()
-        folder = path.partition("/")[0]
+        folder = folders[item.path]
+        path = files[item.path]
         known = _FOLDERS_IN_ORDER.index(folder) if folder in _FOLDERS_IN_ORDER else len(_FOLDERS_IN_ORDER)
         is_slow = any(item.get_closest_marker(marker) for marker in _SLOW_MARKERS)
         longest = _LONGEST_FILES.index(path) if is_slow and path in _LONGEST_FILES else len(_LONGEST_FILES)

@@ -16,10 +16,16 @@ SEED = int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1
 """The processes of pytest-xdist and of the tests inherit it."""
 
 ONE_IN = int(os.environ.get("LOGLAKE_TEST_ONE_LONG_IN", "1"))
-"""Of the tests marked ``long``, a run makes one in this many: 8 in `make test`, and all where nothing is said."""
+"""Of the tests marked ``long``, a run makes one in this many: 16 in `make test`, and all where nothing is said."""
 
-CASES = 2
-"""Of a claim about jobs with more cases, `make test` draws this many: the whole goes to `make test-long`."""
+CASES = {
+    **dict.fromkeys(("jobs", "dagster", "spark", "crash", "cluster", "object_store", "harm", "journey"), 1),
+    **dict.fromkeys(("conformance", "kafka", "model"), 4),
+}
+"""So many cases of a claim `make test` draws in these folders: the whole goes to `make test-long`."""
+
+SLOW_CASES = 4
+"""So many cases of a claim that is marked ``slow`` it draws in the others."""
 
 Case = TypeVar("Case")
 
@@ -35,9 +41,17 @@ def drawn(cases: Sequence[Case], count: int, what: str) -> list[Case]:
     return [cases[number] for number in sorted(chosen)]
 
 
-def drawn_cases(cases: Sequence[Case], claim: str) -> Sequence[Case]:
-    """The cases of a claim that this run makes."""
-    return cases if ONE_IN == 1 else drawn(cases, CASES, f"cases of {claim}")
+def drawn_cases(cases: Sequence[Case], count: int, folder: str) -> Sequence[Case]:
+    """The cases of a claim that this run makes.
+
+    Claims of a folder that have equally many cases get the same ones: what they are about is made once for all.
+    """
+    return cases if ONE_IN == 1 else drawn(cases, count, f"cases of {folder}")
+
+
+def examples(whole: int) -> int:
+    """How many examples a property is tried on: a quarter in `make test`, and the whole where nothing is said."""
+    return whole if ONE_IN == 1 else whole // 4
 
 
 def is_left_out(name: str) -> bool:

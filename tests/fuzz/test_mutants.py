@@ -1,4 +1,4 @@
-"""10^5 mutants with a right checksum: every engine and Kafka agree with the reference, or differ as listed.
+"""Mutants with a right checksum: every engine and Kafka agree with the reference, or differ as listed.
 
 `make test-long` does the same with 10^6 and writes down what came out.
 """
@@ -12,7 +12,9 @@ from tests.fuzz.mutator import mutant
 from tests.fuzz.third_readers import third_reader
 
 SEED = 20260821
-MUTANTS = 100_000
+MUTANTS = 20_000
+MANY = 100_000
+"""So many show the rarest difference."""
 ONLY_STORED = {"a last offset delta that is too small"}
 """Mutants keep their base offset, which a broker would raise: `tests.fuzz.test_stored` meets this one."""
 
@@ -50,9 +52,14 @@ def test_the_third_reader_agrees_but_for_documented_differences(three_ways: camp
     assert sum(three_ways.third.values()) == MUTANTS
 
 
-def test_every_documented_difference_is_met(three_ways: campaign.Results) -> None:
+@pytest.mark.long
+def test_every_documented_difference_is_met() -> None:
     """A difference that no mutant shows would excuse something that is not there."""
-    assert {difference.name for difference in DIFFERENCES} - set(three_ways.third) == ONLY_STORED
+    with third_reader() as (name, ask):
+        found = campaign.run(SEED, MANY, ask)
+    if not found.third:
+        pytest.skip(f"third reader: {name}")
+    assert {difference.name for difference in DIFFERENCES} - set(found.third) == ONLY_STORED
 
 
 def test_every_engine_gives_what_the_reference_gives(results: campaign.Results) -> None:

@@ -18,6 +18,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retention_plan import RetentionPlan, plan_retention
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
+from tests.sampling import examples
 
 CLOCK = 1_000
 
@@ -144,7 +145,7 @@ def after(plan: RetentionPlan) -> PartitionDirectory:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(rounds())
 def test_what_stays_is_what_the_model_keeps(drawn: tuple[list[Drawn], TopicConfig, int, int]) -> None:
     log, config, start, committed = drawn
@@ -162,7 +163,7 @@ def test_what_stays_is_what_the_model_keeps(drawn: tuple[list[Drawn], TopicConfi
     assert plan.new_log_start_offset <= committed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rounds())
 def test_one_round_is_all_there_is_to_do(drawn: tuple[list[Drawn], TopicConfig, int, int]) -> None:
     log, config, start, committed = drawn
@@ -179,7 +180,7 @@ def test_one_round_is_all_there_is_to_do(drawn: tuple[list[Drawn], TopicConfig, 
     assert after(nothing) == settled
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(logs(), st.sampled_from([-1, 100, 500]), st.sampled_from([-1, SIZE, 4 * SIZE]), st.data())
 def test_damage_never_makes_more_go(log: list[Drawn], age: int, size: int, data: st.DataObject) -> None:
     config = TopicConfig(retention_ms=age, retention_bytes=size)

@@ -13,8 +13,9 @@ from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.segments.scanning.scan import Stretch, scan
 from tests import handmade
 from tests.property.columns.cleaned_logs import Scene, outcome, scenes, with_content
+from tests.sampling import examples
 
-stable = settings(deadline=None, derandomize=True, max_examples=250)
+stable = settings(deadline=None, derandomize=True, max_examples=examples(250))
 
 
 def both_agree(scene: Scene) -> None:

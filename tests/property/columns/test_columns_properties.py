@@ -13,8 +13,9 @@ from logcore.segments.scanning.scan import Stretch
 from logcore.texts import java_text
 from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes
+from tests.sampling import examples
 
-stable = settings(deadline=None, derandomize=True, max_examples=200)
+stable = settings(deadline=None, derandomize=True, max_examples=examples(200))
 SMALL = Limits(decoded_batch_bytes=1 << 16, headers_per_record=50)
 
 

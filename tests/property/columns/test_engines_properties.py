@@ -19,8 +19,9 @@ from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.engines_compared import ALL, PLACE, Outcome, equal, outcome
 from tests.property.strategies import rising_records
+from tests.sampling import examples
 
-stable = settings(deadline=None, derandomize=True, max_examples=120)
+stable = settings(deadline=None, derandomize=True, max_examples=examples(120))
 ENGINES = list(available())
 KEYS = [None, b"", b"a", b"b", b"ab", b"a longer key than sixteen bytes"]
 EDGES = [-(1 << 63), -62_135_596_800_001, -1, 0, 1, 1_600_000_000_000, 253_402_300_800_000, (1 << 63) - 1]

@@ -9,6 +9,7 @@ from logcore.columns.checking.checked import checked_reading
 from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.retention.retained_segments import read_segment
 from tests import handmade
+from tests.sampling import examples
 
 _PIECES = st.sampled_from(["plain", "marker", "v1", "wrapper"])
 
@@ -23,7 +24,7 @@ def _batch(kind: str, offset: int, timestamp: int) -> bytes:
     return handmade.simple_batch(offset, [(b"k", b"v")], base_timestamp=timestamp)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.tuples(_PIECES, st.integers(0, 3), st.integers(-1, 10**12)), max_size=6),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 7)), max_size=2),

@@ -22,6 +22,7 @@ from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.transactions import Ongoing, Transaction, TransactionWalk
 from tests.property.logs.test_fact_runs import SCHEMA
+from tests.sampling import examples
 
 RARE = ("ABORT", "stretch", "empty", "thinned", "plain", "intruder", "gap")
 
@@ -58,7 +59,10 @@ def tables(draw: st.DrawFn) -> tuple[pa.RecordBatch, int]:
 
 @pytest.mark.long
 @settings(
-    derandomize=True, max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    derandomize=True,
+    max_examples=examples(1500),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(tables(), st.data())
 def test_settled_transactions_are_those_of_each_batch(

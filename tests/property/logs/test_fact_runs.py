@@ -18,6 +18,7 @@ from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.transactions import TransactionWalk
+from tests.sampling import examples
 
 SCHEMA = pa.schema(
     [
@@ -75,7 +76,7 @@ def view_and_ledger(facts: Iterator[BatchFact], walk: TransactionWalk, given: di
     return view, list(ledger_ranges(folded, view, start_offset=0, records_from=held, **given))
 
 
-@settings(derandomize=True, max_examples=600, deadline=None)
+@settings(derandomize=True, max_examples=examples(600), deadline=None)
 @given(tables(), st.data())
 def test_runs_of_batches_mean_what_the_batches_mean(drawn: tuple[pa.RecordBatch, int], data: st.DataObject) -> None:
     table, end = drawn
@@ -122,7 +123,7 @@ def test_a_plain_log_is_one_fact_a_chunk() -> None:
     ]
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@settings(derandomize=True, max_examples=examples(100), deadline=None)
 @given(tables())
 def test_where_every_offset_is_a_cut_each_batch_has_the_fact_of_its_row(drawn: tuple[pa.RecordBatch, int]) -> None:
     chunk, end = drawn

@@ -22,6 +22,7 @@ from logcore.logs.model.transactions import Ongoing, TransactionView, Transactio
 from spark_jobs.lake.table_specs import TRANSACTIONS
 from spark_jobs.validate.validate_job import LogTransactions
 from tests.property.logs.test_transactions_and_ledger import History, derive, facts, histories
+from tests.sampling import examples
 
 ALARMING = (OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN)
 
@@ -93,7 +94,9 @@ def records(ranges: list[LedgerRange]) -> Counter[OffsetState]:
 
 
 @pytest.mark.long
-@settings(derandomize=True, max_examples=2_500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    derandomize=True, max_examples=examples(2_500), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 @given(histories(), st.data())
 def test_a_ledger_made_again_over_an_earlier_one_is_the_ledger_of_the_whole_log(
     drawn: History, data: st.DataObject

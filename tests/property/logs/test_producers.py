@@ -8,8 +8,9 @@ from hypothesis import event, given, settings
 from logcore.logs.model.producers.producer_state import ProducerReplay, ongoing
 from logcore.logs.model.transactions import Ongoing, TransactionState
 from tests.property.logs.test_transactions_and_ledger import Entry, History, derive, histories
+from tests.sampling import examples
 
-TOLD = settings(derandomize=True, max_examples=300, deadline=None)
+TOLD = settings(derandomize=True, max_examples=examples(300), deadline=None)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import LedgerRange, check_tiling, restart_offset
 from logcore.logs.model.transactions import TransactionView
 from tests.derived_transactions import derive_transactions
+from tests.sampling import examples
 
 PRODUCERS = (1, 2, 3)
 
@@ -207,7 +208,9 @@ def histories(draw: st.DrawFn) -> History:
     return History(tuple(entries), checkpoint, high_watermark, log_start)
 
 
-TOLD = settings(derandomize=True, max_examples=400, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+TOLD = settings(
+    derandomize=True, max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 
 
 @TOLD

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from tests.sampling import examples
 from tests.tiered_log import TieredLog, run
 
 
@@ -48,7 +49,7 @@ def first_covered(log: TieredLog, local_start: int, log_start: int) -> int:
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 2**32), with_metadata=st.booleans())
 def test_each_offset_is_read_once_from_the_lowest_that_remote_segments_have(seed: int, with_metadata: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

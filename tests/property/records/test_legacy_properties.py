@@ -13,8 +13,9 @@ from logcore.records.legacy import unfold
 from logcore.records.record import Limits, Oddities, Record, TimestampType, read_records
 from tests import handmade
 from tests.property.strategies import maybe_bytes
+from tests.sampling import examples
 
-stable = settings(deadline=None, derandomize=True, max_examples=300)
+stable = settings(deadline=None, derandomize=True, max_examples=examples(300))
 SMALL = Limits(decoded_batch_bytes=1 << 16)
 OLD_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 

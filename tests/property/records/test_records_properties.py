@@ -13,8 +13,9 @@ from logcore.records.record import Limits, Record, read_records
 from logcore.records.varint import read_varint, read_varlong, write_varint, write_varlong
 from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes, maybe_bytes, rising_records
+from tests.sampling import examples
 
-stable = settings(deadline=None, derandomize=True, max_examples=300)
+stable = settings(deadline=None, derandomize=True, max_examples=examples(300))
 SMALL = Limits(decoded_batch_bytes=1 << 16, headers_per_record=50)
 STREAM_STARTS = [b"", b"\x1f\x8b\x08\0\0\0\0\0\0\xff", b"\x82SNAPPY\0\0\0\0\1\0\0\0\1", b"\x04\x22\x4d\x18\x60\x40\x82"]
 STREAM_STARTS += [b"\x28\xb5\x2f\xfd\x00\x58", b"\x28\xb5\x2f\xfd\xa4"]

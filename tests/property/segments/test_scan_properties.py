@@ -7,6 +7,7 @@ from logcore.logs.checks.validation import validate_segment
 from logcore.records.record import Limits
 from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
 from tests import handmade
+from tests.sampling import examples
 
 SMALL = Limits(decoded_batch_bytes=1 << 20, headers_per_record=100)
 
@@ -93,19 +94,19 @@ def check(base_offset: int, data: bytes, *, sealed: bool, decode: bool) -> Segme
 
 
 @given(st.binary(max_size=400), st.integers(0, 2**63 - 1), st.booleans(), st.booleans())
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 def test_arbitrary_bytes_are_accounted_for(data: bytes, base_offset: int, sealed: bool, decode: bool) -> None:
     check(base_offset, data, sealed=sealed, decode=decode)
 
 
 @given(injured_segments(), st.booleans(), st.booleans())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 def test_an_injured_segment_is_accounted_for(segment: tuple[int, bytes], sealed: bool, decode: bool) -> None:
     check(*segment, sealed=sealed, decode=decode)
 
 
 @given(segments(), st.booleans())
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(derandomize=True, deadline=None, max_examples=examples(50))
 def test_a_sound_segment_is_read_whole(segment: tuple[int, bytes, list[int]], sealed: bool) -> None:
     base_offset, data, starts = segment
     walk = scan(data, base_offset=base_offset, sealed=sealed)
@@ -114,7 +115,7 @@ def test_a_sound_segment_is_read_whole(segment: tuple[int, bytes, list[int]], se
 
 
 @given(injured_segments(), st.booleans(), st.data())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 def test_a_walk_that_continues_where_another_stopped_finds_the_same(
     segment: tuple[int, bytes], sealed: bool, data: st.DataObject
 ) -> None:
@@ -136,14 +137,14 @@ def test_a_walk_that_continues_where_another_stopped_finds_the_same(
 
 
 @given(injured_segments())
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 def test_decoding_only_ever_refuses_more(segment: tuple[int, bytes]) -> None:
     decoded, headers_only = check(*segment, sealed=True, decode=True), check(*segment, sealed=True, decode=False)
     assert decoded.accounting.valid <= headers_only.accounting.valid
 
 
 @given(injured_segments())
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 def test_what_may_be_taken_ends_with_a_good_batch_and_is_found_again(segment: tuple[int, bytes]) -> None:
     base_offset, data = segment
     end, next_offset, last = last_good_end(data, base_offset)
@@ -155,7 +156,7 @@ def test_what_may_be_taken_ends_with_a_good_batch_and_is_found_again(segment: tu
 
 
 @given(injured_segments(), st.booleans())
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 def test_a_judgement_of_any_segment_ends_and_says_what_the_walk_says(segment: tuple[int, bytes], sealed: bool) -> None:
     base_offset, data = segment
     judged = validate_segment(data, base_offset=base_offset, sealed=sealed, file="0.log", limits=SMALL)

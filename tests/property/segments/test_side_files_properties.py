@@ -15,6 +15,7 @@ from logcore.segments.side_files.producer_state import ProducerEntry
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import kept_at_start
 from tests import handmade
+from tests.sampling import examples
 
 PARSERS: dict[str, Callable[[bytes], object]] = {
     "offset index": lambda data: offset_index.parse(data, 100),
@@ -60,7 +61,7 @@ def injured(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=injured())
 def test_no_bytes_break_a_parser(name: str, data: bytes) -> None:
     with suppress(LogError):
@@ -164,7 +165,7 @@ def as_kafka_starts(present: list[str], ends: dict[int, int]) -> set[tuple[str, 
     return set(files.items())
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(directories(), st.lists(st.integers(0, 12), min_size=4, max_size=4))
 def test_what_is_kept_is_what_a_start_would_leave(present: list[str], spans: list[int]) -> None:
     ends = {base: base + span for base, span in zip((0, 10, 20, 30), spans, strict=True)}

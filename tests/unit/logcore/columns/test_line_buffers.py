@@ -190,6 +190,7 @@ def test_topics_of_any_length(topic: str) -> None:
     assert texts(data, place=place) == b"".join(expected)
 
 
+@pytest.mark.long
 def test_values_of_ten_million_bytes() -> None:
     value = bytes(range(256)) * 40_000
     record = handmade.record(0, b"k", value)
