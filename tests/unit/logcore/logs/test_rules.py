@@ -73,7 +73,8 @@ BESIDE_SEGMENTS = {
 ABOUT_INTERNAL_TOPICS = {
     *("message-not-read", "message-not-interpreted", "no-internal-topic", "commit-beyond-log-end"),
     "commit-below-log-start",
-    *("group-partitions-missing", "group-partitions-unknown"),
+    *("group-partitions-missing", "group-partitions-unknown", "coordinator-partitions-missing"),
+    *("transaction-torn", "transaction-hanging"),
     *("metadata-log-starts-late", "metadata-transaction-open", "settings-in-doubt", "snapshots-at-one-offset"),
 }
 """Reported by what reads internal topics; no job checks for them."""
