@@ -52,6 +52,7 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill
 	LOGLAKE_OLD_CLIENTS=3000 .venv/bin/python -m pytest -q tests/fuzz/test_old_clients.py
 	.venv/bin/python -m tests.fuzz.stored --seed $$LOGLAKE_TEST_SEED -o docs/results/stored-batches.md
 	.venv/bin/python -m tests.fuzz.directories --cases 100000
+	.venv/bin/python -m tests.fuzz.zookeeper_mutants --mutants 1000000 --seed $$LOGLAKE_TEST_SEED
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/results/random-logs.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --seed $$LOGLAKE_TEST_SEED --processes $$(nproc)
 	.venv/bin/python -m tests.kafka.operated_long --cases 100

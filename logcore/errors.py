@@ -180,6 +180,10 @@ class CorruptChunkError(LogError):
     """A stored chunk of a remote segment cannot be decrypted or decompressed, or gives another number of bytes."""
 
 
+class CorruptNodeError(LogError):
+    """The bytes of a snapshot or a transaction of ZooKeeper contradict themselves."""
+
+
 class SegmentKeyError(LogError):
     """The private key that was given does not decrypt the AES key of a remote segment. Either may be the wrong one."""
 

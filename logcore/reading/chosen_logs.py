@@ -29,6 +29,7 @@ from logcore.storage.objects.addresses import directory_of
 from logcore.storage.source_bytes import SourceBytes
 
 _OF_ROOTS = ("broken-root-file", "no-meta-properties", "no-high-watermark")
+_ZOOKEEPER = "zookeeper-directory"
 _OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")
 
 
@@ -41,6 +42,7 @@ def find_logs(
     with_aside: bool = False,
     is_one_copy: bool = False,
     without_misnamed: bool = False,
+    with_zookeeper: bool = False,
 ) -> tuple[SourceLog, ...]:
     """Find the chosen logs, by topic partition, and report findings about the paths.
 
@@ -51,6 +53,7 @@ def find_logs(
         is_check: A selection that matches nothing is an error; else it is only reported.
         with_aside: Add logs in -delete, -future and -stray directories, after the others.
         without_misnamed: Leave out directories that have another log than their name says.
+        with_zookeeper: Add the data of ZooKeepers, as logs of `__cluster_metadata`, after the others.
         is_one_copy: Of a log in several directories only the copy that has its history, or none if that is not known.
 
     Raises:
@@ -74,6 +77,11 @@ def find_logs(
             continue
         if finding.rule == "no-meta-properties" and not is_check:  # it says nothing of what the logs contain
             continue
+        if finding.rule == _ZOOKEEPER:
+            if with_zookeeper:
+                continue
+            if not logs:
+                finding = replace(finding, severity=Severity.ERROR)
         if concerns_choice(finding, options, watched):
             notes.say(finding)
     said = {(finding.rule, finding.file) for finding in discovery.findings}
@@ -102,7 +110,7 @@ def find_logs(
     there = [log.topic_partition for log in logs]
     for finding in nothing_chosen(selection, there) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
-    return chosen
+    return (*chosen, *discovery.zookeepers) if with_zookeeper else chosen
 
 
 def labels_of(logs: Sequence[SourceLog]) -> dict[str, str]:

@@ -9,6 +9,7 @@
     <20 digits>.snapshot                      producer state up to (not including) that offset
     *.deleted *.cleaned *.swap                of a running or interrupted deletion or compaction: see `startup.py`
     <20 digits>-<10 digits>.checkpoint        a KRaft snapshot: exclusive end offset and epoch; in the metadata log only
+    version-2/snapshot.<hex> log.<hex>        the data of a ZooKeeper               DirectoryKind.ZOOKEEPER
 
 Sources: Kafka LogFileUtils, LocalLog.parseTopicPartitionName, common.internals.Topic. Kafka lists files whose names
 have fewer than 20 digits but then opens the 20-digit name, so such a file is never part of a log.
@@ -20,6 +21,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+ZOOKEEPER_DIRECTORY = "version-2"
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -51,6 +53,7 @@ MAX_PARTITION = 2**31 - 1
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
 _SNAPSHOT = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
 _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
+_ZOOKEEPER = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _SUFFIXED = re.compile(r"(\S+-\S+)\.\S+-(delete|future|stray)", re.ASCII)
@@ -75,6 +78,19 @@ class DirectoryKind(StrEnum):
     DELETE = "delete"
     FUTURE = "future"
     STRAY = "stray"
+    ZOOKEEPER = "zookeeper"
+    """No partition: the data of a ZooKeeper, which says what `__cluster_metadata` says of a cluster with KRaft."""
+
+
+def zookeeper_file(name: str) -> tuple[str, int] | None:
+    """What a file of ZooKeeper is, `snapshot` or `log`, and the transaction in its name; None for another name.
+
+    A snapshot has the transactions up to the one in its name. A log begins with that one.
+    """
+    match = _ZOOKEEPER.fullmatch(name)
+    if match is None or int(match[2], 16) > MAX_OFFSET or (match[3] and match[1] == "log"):
+        return None
+    return match[1], int(match[2], 16)
 
 
 def segment_base_offset(name: str) -> int | None:

@@ -97,7 +97,7 @@ def discover(
     look.named_files()
     for directory in look.log_directories:
         look.state.findings += directory.findings((*look.logs, *look.set_aside), may_be_gone)
-    return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
+    return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside), tuple(look.zookeepers))
 
 
 def source_path(path: str) -> str:
@@ -137,6 +137,7 @@ class _Look:
     any_name: bool = False
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
+    zookeepers: list[SourceLog] = field(default_factory=list)
     state: StateReader = field(default_factory=StateReader)
     seen: dict[Hashable, str] = field(default_factory=dict)
     named: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -259,8 +260,11 @@ class _Look:
         parsed = filenames.parse_partition_directory(os.path.basename(absolute(path)))
         names = {entry.name for entry in entries}
         has_segments = _has_segments(entries)
+        is_zookeeper = not has_segments and self.zookeeper(path, entries)
         if not has_segments and (names & _ROOT_FILES or any(map(self.may_hold_a_log, entries))):
             self.log_directory(entries)
+        elif is_zookeeper:
+            return
         elif not entries:
             self.say("empty-directory", path, f"{shown(path)} is empty. Is a volume not mounted there?")
         elif parsed is not None and (
@@ -283,6 +287,43 @@ class _Look:
                 elif what is not None:
                     message = f"{shown(path)} {what}."
                 self.say("not-a-log-directory", path, message)
+
+    def zookeeper(self, path: str, entries: Sequence[DirectoryEntry]) -> bool:
+        """Add the data of a ZooKeeper, if a directory has it, in `version-2` or itself; returns whether it has."""
+        inner = next((entry.path for entry in entries if entry.name == filenames.ZOOKEEPER_DIRECTORY), None)
+        inside = entries if inner is None else self.inside(inner)
+        files = [(named, entry.path) for entry in inside if (named := filenames.zookeeper_file(entry.name))]
+        if not files:
+            return False
+        place = inner or path
+        if self.knows(place):
+            return True
+        logs: list[SegmentFile] = []
+        for (kind, first), file in files:
+            try:
+                if kind == "log":
+                    logs.append(self.file(first, file))
+            except (SourceUnreadable, FileNotFoundError) as error:
+                self.say("unreadable", file, f"{shown(file)}: {error}")
+        self.say(
+            "zookeeper-directory",
+            place,
+            f"{shown(place)} has the data of a ZooKeeper. `loglake metadata`, `topics` and `groups` read it.",
+        )
+        self.zookeepers.append(
+            SourceLog(
+                TopicPartition(filenames.METADATA_TOPIC, 0),
+                place,
+                DirectoryKind.ZOOKEEPER,
+                topic_id=None,
+                cluster_id=None,
+                segments=tuple(sorted(logs, key=lambda each: each.base_offset)),
+                high_watermark=None,
+                log_start_offset=0,
+                metadata_snapshots=tuple(sorted((last + 1, file) for (kind, last), file in files if kind != "log")),
+            )
+        )
+        return True
 
     def below(self, path: str) -> tuple[str | None, list[str]]:
         """What is known of a directory without logs, and the log directories below it."""
@@ -310,6 +351,8 @@ class _Look:
             if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not _has_segments(self.inside(entry.path)):
                 continue
             lost = None if parsed is None else self.not_entered(entry)
+            if entry.name == filenames.ZOOKEEPER_DIRECTORY and not _has_segments(self.inside(entry.path)):
+                continue
             if lost is not None:
                 self.say("unreadable", entry.path, lost)
             elif not _is_directory(entry):

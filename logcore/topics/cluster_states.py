@@ -51,12 +51,14 @@ class ClusterState:
     """The state after the records that were added, in the order of their offsets.
 
     Attributes:
-        topics: By topic id.
+        topics: By topic id, or the key of a topic without one.
         partitions: By topic id, then by partition. A topic without any is left out.
         settings: By resource type and resource name, then by name of the setting.
         brokers: By id.
         features: By name.
         producer_ids: The end of the latest block of producer ids; None without one.
+        controller: The broker that is the controller; None if it is not stated, as in KRaft's metadata.
+        cluster: The id of the cluster; None if it is not stated, as in KRaft's metadata.
         not_interpreted: Records by the name of their class.
         is_in_transaction: Whether a transaction has begun and not ended.
     """
@@ -68,6 +70,8 @@ class ClusterState:
         self.brokers: dict[int, StateRow] = {}
         self.features: dict[str, StateRow] = {}
         self.producer_ids: StateRow | None = None
+        self.controller: StateRow | None = None
+        self.cluster: StateRow | None = None
         self.not_interpreted: Counter[str] = Counter()
         self._pending: list[_Record] | None = None
 
@@ -93,12 +97,27 @@ class ClusterState:
         elif name == "EndTransactionRecord":
             pending, self._pending = self._pending or [], None
             for record in pending:
-                self._apply(*record)
+                self.apply(*record)
         elif self._pending is not None:
             self._pending.append((offset, timestamp_ms, name, fields))
         else:
-            self._apply(offset, timestamp_ms, name, fields)
+            self.apply(offset, timestamp_ms, name, fields)
         return None
+
+    def apply(self, offset: int, timestamp_ms: int, name: str, fields: dict[str, Any]) -> None:
+        """Apply a record, whatever transaction is open.
+
+        Args:
+            offset: Of the record.
+            timestamp_ms: Of the record.
+            name: Name of Kafka's class.
+            fields: As JSON.
+        """
+        handler = _HANDLERS.get(name)
+        if handler is None:
+            self.not_interpreted[name] += 1
+            return
+        handler(self, fields, lambda shown: StateRow(shown, offset, timestamp_ms))
 
     def add_kraft_version(self, offset: int, timestamp_ms: int, value: bytes) -> None:
         """Add a control record with the version of KRaft. One that cannot be read changes nothing."""
@@ -118,19 +137,21 @@ class ClusterState:
         rows = self.partitions.get(topic_id, {})
         return [rows[partition] for partition in sorted(rows)]
 
-    def _apply(self, offset: int, timestamp_ms: int, name: str, fields: dict[str, Any]) -> None:
-        handler = _HANDLERS.get(name)
-        if handler is None:
-            self.not_interpreted[name] += 1
-            return
-        handler(self, fields, lambda shown: StateRow(shown, offset, timestamp_ms))
-
 
 _Row = Callable[[dict[str, Any]], StateRow]
 
 
+def key_without_id(topic: str) -> str:
+    """Return the key of a topic without an id: it is of a cluster before Kafka 2.8."""
+    return f"/{topic}"
+
+
+def _shown_id(topic_id: str) -> str | None:
+    return None if topic_id.startswith("/") else topic_id
+
+
 def _topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
-    state.topics[fields["topicId"]] = row({"topic": fields["name"], "topic_id": fields["topicId"]})
+    state.topics[fields["topicId"]] = row({"topic": fields["name"], "topic_id": _shown_id(fields["topicId"])})
 
 
 def _remove_topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
@@ -144,7 +165,7 @@ def _remove_topic(state: ClusterState, fields: dict[str, Any], row: _Row) -> Non
 def _partition(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
     state.partitions.setdefault(fields["topicId"], {})[fields["partitionId"]] = row(
         {
-            "topic_id": fields["topicId"],
+            "topic_id": _shown_id(fields["topicId"]),
             "partition": fields["partitionId"],
             "leader": fields["leader"],
             "leader_epoch": fields["leaderEpoch"],

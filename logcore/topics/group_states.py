@@ -87,7 +87,7 @@ class GroupState:
     """A group.
 
     Attributes:
-        kind: `Classic`, `Consumer`, `Share` or `Streams`.
+        kind: `Classic`, `Consumer`, `Share` or `Streams`; `ZooKeeper` for old consumers, which no coordinator knew.
         state: As a broker describes it; None for `Streams`.
         epoch: Generation of a classic group, epoch of any other; None if there are only offsets.
         protocol_type: Of a classic group with metadata.

@@ -50,11 +50,14 @@ class TopicSettings:
         """Return why a log may be of another topic of the name, as a sentence; None: it is of this one.
 
         Brokers write the id beside each log of a topic that the metadata names. Without it the log may be of an earlier
-        topic, or of another cluster.
+        topic, or of another cluster. If the metadata has no id either, it is of a cluster before Kafka 2.8, which knew
+        topics by their names only.
 
         Args:
             topic_id: Of the log; None: not known.
         """
+        if topic_id is None and self.topic_id is None:
+            return None
         if topic_id is None:
             return f"The id of the log's topic is not known, so that the topic {self.topic} there may be another."
         if topic_id != self.topic_id:
@@ -71,12 +74,12 @@ def settings_of_topics(state: ClusterState, committed_end: int, doubt: str | Non
         doubt: As in `TopicSettings`.
     """
     found: dict[str, TopicSettings] = {}
-    for topic_id, topic in state.topics.items():
+    for topic in state.topics.values():
         name = str(topic.fields["topic"])
         rows = state.settings.get((TOPIC_RESOURCE, name), {})
         settings = {
             setting: TopicSetting(setting, str(row.fields["value"]), row.offset, row.offset < committed_end)
             for setting, row in sorted(rows.items())
         }
-        found[name] = TopicSettings(name, topic_id, settings, doubt)
+        found[name] = TopicSettings(name, topic.fields["topic_id"], settings, doubt)
     return found

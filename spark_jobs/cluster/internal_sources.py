@@ -44,7 +44,7 @@ class ClusterLogs:
 
 
 def logs_at(sources: Sequence[str]) -> tuple[SourceLog, ...]:
-    """Find the logs at the sources, all replicas of each.
+    """Find the logs at the sources, all replicas of each, and the data of ZooKeepers as logs of `__cluster_metadata`.
 
     The job `ingest` reports what is wrong with the paths.
 
@@ -55,8 +55,8 @@ def logs_at(sources: Sequence[str]) -> tuple[SourceLog, ...]:
         AddressError: The name of an object store cannot be used.
         LogError: The package that reads object stores is not installed.
     """
-    found = find_logs(ReadOptions(tuple(sources)), Notes())
-    return tuple(log for log in found if log.kind is DirectoryKind.LIVE)
+    found = find_logs(ReadOptions(tuple(sources)), Notes(), with_zookeeper=True)
+    return tuple(log for log in found if log.kind in (DirectoryKind.LIVE, DirectoryKind.ZOOKEEPER))
 
 
 def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs]:

@@ -1,5 +1,7 @@
 """Rows of what `__cluster_metadata` says over time: each row is a state of one thing, from one record to another.
 
+Of a ZooKeeper's data only the state at its end is read. Each row begins with the transaction that changed its node.
+
 The log is read from its beginning: from the first snapshot that reaches it, if it does not begin at offset 0. A record
 in a transaction counts from the record that ends the transaction.
 
@@ -9,7 +11,7 @@ again, because nobody knows what was between.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +20,15 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import (
     MetadataRecords,
+    Moment,
     ReadSnapshot,
     note_snapshots_at_one_offset,
     note_what_does_not_count,
+    read_cluster_state,
     snapshot_state,
 )
 from logcore.reading.read_options import Notes
+from logcore.segments.filenames import DirectoryKind
 from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, time_of
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, TENTATIVE
@@ -184,9 +189,11 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
 
     Args:
         cluster: Its cluster.
-        log: A log of `__cluster_metadata`.
+        log: A log of `__cluster_metadata`, or the data of a ZooKeeper.
         notes: Gets the findings.
     """
+    if log.kind is DirectoryKind.ZOOKEEPER:
+        return _zookeeper_rows(cluster, log, notes)
     first = log.segments[0].base_offset if log.segments else 0
     state, start, time_ms, lost_from = _beginning(log, first, notes)
     clock = _Clock(max(start - 1, 0), time_ms)
@@ -234,6 +241,32 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
             if columns is not None:
                 made[table].append(cluster.place(log) | columns | _validity(period, committed_end, lost))
     return MetadataRows(start, end, lost.at_end, made)
+
+
+def _zookeeper_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> MetadataRows:
+    read = read_cluster_state(log, notes, Moment())
+    state, lost = read.state, _Lost(read.lost_from)
+    names = {key: str(row.fields["topic"]) for key, row in state.topics.items()}
+    parts: dict[str, Iterable[StateRow]] = {
+        "cluster_topics": state.topics.values(),
+        "cluster_topic_configs": (row for rows in state.settings.values() for row in rows.values()),
+        "cluster_partitions": (
+            row._replace(fields={"topic": names[key], **row.fields})
+            for key, rows in state.partitions.items()
+            for row in rows.values()
+        ),
+        "cluster_brokers": state.brokers.values(),
+        "cluster_features": state.features.values(),
+    }
+    made: dict[str, list[Row]] = {}
+    for table, rows in parts.items():
+        periods = [_Period(None, row.fields, row.offset, row.timestamp_ms) for row in rows]
+        made[table] = [
+            cluster.place(log) | columns | _validity(period, read.committed_end, lost)
+            for period in periods
+            if (columns := _COLUMNS[table](period, {})) is not None
+        ]
+    return MetadataRows(read.end_offset, read.end_offset, read.lost_from, made)
 
 
 def _newest_snapshot(log: SourceLog, end: int, notes: Notes) -> tuple[int, ReadSnapshot] | None:

@@ -170,7 +170,7 @@ CLUSTER_TABLES = (
         "cluster_topics",
         "A topic, from its creation to its deletion.",
         (*_PLACE, _TOPIC, _TOPIC_ID, *_VALIDITY),
-        ("topic_id",),
+        ("topic", "topic_id"),
         is_history=True,
     ),
     ClusterTable(
@@ -207,7 +207,7 @@ CLUSTER_TABLES = (
             Column("last_known_elr", _NUMBERS, "such brokers that stopped uncleanly"),
             *_VALIDITY,
         ),
-        ("topic_id", "partition"),
+        ("topic", "topic_id", "partition"),
         is_history=True,
     ),
     ClusterTable(

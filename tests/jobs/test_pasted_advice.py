@@ -1155,6 +1155,7 @@ NOT_PASTED_HERE = {
     "not-a-segment": SHOWS_MORE,
     "unreadable": "COPY is a disk that still has the bytes; tests/jobs/test_late_segments.py fills from copies.",
     "delete-directory": SHOWS_MORE,
+    "zookeeper-directory": SHOWS_MORE,
     "stray-directory": SHOWS_MORE,
     "copy-under-another-name": SHOWS_MORE,
     "remote-tier": "DIR is storage that only the operator knows; tests/jobs has remote storage.",
@@ -1197,7 +1198,8 @@ WITHOUT_COMMAND = {
     "A good file has to come from a broker or a replica, in a place that only the operator knows.": """
         broken-partition-file broken-root-file checkpoint-beyond-log-end index-past-end leader-epoch-differs
         leader-epoch-regression metadata-log-starts-late no-high-watermark no-meta-properties no-segments
-        oversized-segment remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole""",
+        oversized-segment remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole
+        zookeeper-cut-off zookeeper-damaged zookeeper-transactions-missing""",
     "A path, a mount, a permission or another name: the message says which.": """
         archive-not-checked archive-not-deleted copies-undecided empty-directory group-partitions-missing
         high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata

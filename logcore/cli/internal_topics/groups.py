@@ -1,4 +1,7 @@
-"""`loglake groups`: consumer groups with their members, committed offsets and lag, from `__consumer_offsets`."""
+"""`loglake groups`: consumer groups with their members, committed offsets and lag.
+
+They are in `__consumer_offsets`; those of old consumers in the data of a ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from logcore.reading.chosen_logs import find_logs, matches_nothing
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, note_absent_partitions, read_groups
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.reading.internal_topics.log_ends import LogEnds
+from logcore.reading.read_options import Notes
+from logcore.segments.filenames import DirectoryKind
 from logcore.texts import java_text, shown
 from logcore.topics.internal_topics import InternalTopic
 
@@ -22,7 +27,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `groups`."""
     parser.description = (
         "List the groups in __consumer_offsets as a coordinator would load them: state, members with their "
-        "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH."
+        "assignments, committed offsets, and the lag to the high watermarks of the logs at PATH. Groups of old "
+        "consumers are in the data directory of a ZooKeeper: their members, what each owns, and their offsets."
     )
     add_paths(parser)
     parser.add_argument(
@@ -49,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes, options = CommandNotes(), read_options(arguments)
     quiet = [] if arguments.high_watermark == "checkpoint" else ["no-high-watermark"]
-    logs = find_logs(options, notes, quiet=quiet, is_one_copy=True)
-    chosen = internal_logs(logs, notes, InternalTopic.CONSUMER_OFFSETS)
+    logs = find_logs(options, notes, quiet=quiet, is_one_copy=True, with_zookeeper=True)
+    has_zookeeper = any(log.kind is DirectoryKind.ZOOKEEPER for log in logs)
+    chosen = internal_logs(logs, Notes() if has_zookeeper else notes, InternalTopic.CONSUMER_OFFSETS)
     note_absent_partitions(chosen, logs, notes)
     ends, seen = LogEnds(logs, arguments.high_watermark), set[str]()
     for group in read_groups(chosen, logs, notes, moment_of(arguments), options.rules):
@@ -58,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.group is None or group.state.group in arguments.group:
             line = _fields(group, ends, notes)
             sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
-    unmatched = [name for name in dict.fromkeys(arguments.group or ()) if chosen and name not in seen]
+    unmatched = [
+        name for name in dict.fromkeys(arguments.group or ()) if (chosen or has_zookeeper) and name not in seen
+    ]
     for finding in matches_nothing("--group", "group", unmatched, seen):
         notes.say(finding)
     return notes.exit_code
@@ -99,8 +108,8 @@ def _fields(found_group: FoundGroup, ends: LogEnds, notes: CommandNotes) -> dict
     return {"group": state.group} | state.columns | rest
 
 
-def _partition(log: SourceLog) -> int:
-    return log.topic_partition.partition
+def _partition(log: SourceLog) -> int | None:
+    return None if log.kind is DirectoryKind.ZOOKEEPER else log.topic_partition.partition
 
 
 def _text(line: dict[str, object]) -> str:

@@ -1,4 +1,6 @@
-"""`loglake metadata`: topics, partitions, settings, brokers and features of a cluster, from `__cluster_metadata`.
+"""`loglake metadata`: topics, partitions, settings, brokers and features of a cluster.
+
+They are in `__cluster_metadata`, or in the data of a ZooKeeper.
 
 `loglake topics` prints the topics alone, each with its partitions and settings.
 """
@@ -13,8 +15,9 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import fields_line, json_line, time_text
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, moment_of, read_options
 from logcore.reading.chosen_logs import find_logs
-from logcore.reading.internal_topics.cluster_metadata import ReadState, read_cluster_state
+from logcore.reading.internal_topics.cluster_metadata import ReadState, read_cluster_state, zookeeper_states
 from logcore.reading.internal_topics.internal_logs import internal_logs
+from logcore.segments.filenames import DirectoryKind
 from logcore.topics.cluster_states import TOPIC_RESOURCE, StateRow
 from logcore.topics.internal_topics import InternalTopic
 
@@ -25,12 +28,16 @@ _OF_BOOTSTRAP = -1
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `metadata`."""
-    parser.description = "Print the state of a cluster from the snapshots and the log of __cluster_metadata."
+    parser.description = (
+        "Print the state of a cluster from the snapshots and the log of __cluster_metadata. PATH may also be the data "
+        "directory of a ZooKeeper (before KRaft) or its folder version-2; an offset then is the number of a "
+        "transaction, and all transactions count as committed."
+    )
     add_options(parser)
     parser.set_defaults(func=run)
 
 
-def add_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ("text", "jsonl")) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `metadata` and `topics` share."""
     add_paths(parser)
     add_choice_of_moment(parser)
@@ -39,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ("te
         action="store_true",
         help="only what the latest snapshot covers; the end of the log may still change",
     )
-    parser.add_argument("--format", choices=formats, default="text")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(parser=parser, topic=None, partition=None)
 
 
@@ -53,10 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def states(arguments: argparse.Namespace, notes: CommandNotes) -> Iterator[ReadState]:
-    """Read the state in each metadata log at the paths."""
-    logs = find_logs(read_options(arguments), notes, quiet=("no-high-watermark",), is_one_copy=True)
+    """Read the state in each metadata log, and of each cluster in the data of ZooKeepers, at the paths."""
+    options, quiet = read_options(arguments), ("no-high-watermark",)
+    logs = find_logs(options, notes, quiet=quiet, is_one_copy=True, with_zookeeper=True)
     for log in internal_logs(logs, notes, InternalTopic.CLUSTER_METADATA):
         moment = moment_of(arguments)
+        if log.kind is DirectoryKind.ZOOKEEPER:
+            yield from zookeeper_states(log, notes, moment)
+            continue
         if arguments.committed:
             end = log.high_watermark or 0
             moment = moment.up_to(end)
@@ -74,7 +85,7 @@ def topic_lines(read: ReadState) -> Iterator[_Line]:
         ]
         yield {
             "topic": name,
-            "topic_id": topic_id,
+            "topic_id": topic.fields["topic_id"],
             "settings": read.state.settings_of(TOPIC_RESOURCE, name),
             "partitions": partitions,
             **_place(topic, read),
@@ -83,6 +94,10 @@ def topic_lines(read: ReadState) -> Iterator[_Line]:
 
 def _lines(read: ReadState) -> Iterator[_Line]:
     state = read.state
+    if state.cluster is not None:
+        yield {"kind": "cluster", **_row(state.cluster, read)}
+    if state.controller is not None:
+        yield {"kind": "controller", **_row(state.controller, read)}
     for feature in sorted(state.features):
         yield {"kind": "feature", **_row(state.features[feature], read)}
     for broker in sorted(state.brokers):

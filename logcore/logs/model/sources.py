@@ -162,8 +162,10 @@ class Discovery:
             directories.
         findings: What was found that is not a log, or could not be read.
         set_aside: Logs in -delete, -future and -stray directories. They are listed and not read.
+        zookeepers: The data of ZooKeepers, as logs of `__cluster_metadata`: snapshots, and logs by first transaction.
     """
 
     logs: tuple[SourceLog, ...]
     findings: tuple[Finding, ...]
     set_aside: tuple[SourceLog, ...] = ()
+    zookeepers: tuple[SourceLog, ...] = ()

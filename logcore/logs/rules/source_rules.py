@@ -105,6 +105,15 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Give it the name `<topic>-<partition>` that it had at the broker. A log directory that lies below is read "
             "if it is named too. If it is an old copy, move it out of the log directory.",
         ),
+        "zookeeper-directory": Rule(
+            _INFO,
+            _ONE_RUN,
+            "A directory has the data of a ZooKeeper: snapshots and transaction logs. It is an error if the paths have "
+            "nothing that the command reads.",
+            "`loglake metadata {directory}` prints what it says of a Kafka cluster, `loglake groups {directory}` the "
+            "groups of old consumers.",
+            _UNCHECKED,
+        ),
         "delete-directory": Rule(
             _INFO,
             _ONE_RUN,

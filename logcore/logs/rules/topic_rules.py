@@ -34,27 +34,6 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The paths may have all partitions of `__consumer_offsets`: no `__cluster_metadata` is there to say so.",
             "Name the folder `metadata.log.dir` of a controller too.",
         ),
-        "coordinator-partitions-missing": Rule(
-            Severity.INFO,
-            Persistence.ONE_RUN,
-            "The paths have only some of the partitions of `__transaction_state`. Each transactional id is in one: the "
-            "transactions of all other ids have no coordinator in the list.",
-            "Name the log directories of all disks and brokers that have the other partitions.",
-        ),
-        "transaction-torn": Rule(
-            Severity.ERROR,
-            Persistence.ONE_RUN,
-            "A transaction is committed in one partition and aborted or open in another, or it has ended for its "
-            "coordinator and a partition has no marker. Readers see a part of it.",
-            "Compare other copies of the partitions that the message names: the marker may be in one of them.",
-        ),
-        "transaction-hanging": Rule(
-            Severity.ERROR,
-            Persistence.ONE_RUN,
-            "A partition has data of a transaction that no coordinator will end. Readers with `read_committed` stop "
-            "there, and the log is not cleaned or tiered from there on.",
-            "Check with `kafka-transactions.sh find-hanging` at the brokers; its `abort` writes the marker.",
-        ),
         "commit-beyond-log-end": Rule(
             Severity.WARNING,
             Persistence.ONE_RUN,
@@ -85,6 +64,26 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             Persistence.ONE_RUN,
             "A transaction in the cluster's metadata has no end, so that its records do not count.",
             "Nothing, if the controller was writing.",
+        ),
+        "zookeeper-damaged": Rule(
+            Severity.ERROR,
+            Persistence.ONE_RUN,
+            "The Adler-32 sum of a snapshot or a transaction of ZooKeeper is wrong, or its bytes contradict "
+            "themselves. An earlier snapshot is used, and the other transactions count.",
+            "Copy the file again from another server of the ensemble.",
+        ),
+        "zookeeper-cut-off": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "ZooKeeper was stopped, or copied, while it wrote: a log ends inside a transaction, or a snapshot before "
+            "its end.",
+            "Nothing, if the copy is complete: ZooKeeper leaves such files out at its start too.",
+        ),
+        "zookeeper-transactions-missing": Rule(
+            Severity.WARNING,
+            Persistence.ONE_RUN,
+            "The files of a ZooKeeper lack transactions, so that the state may be another.",
+            "Copy all files `log.*`, and with them the newest files `snapshot.*`.",
         ),
         "settings-in-doubt": Rule(
             Severity.WARNING,

@@ -23,6 +23,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message
 from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
+from logcore.reading.internal_topics.zookeeper_nodes import read_nodes
 from logcore.reading.read_options import Notes
 from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD, BatchHeader
 from logcore.records.control import ControlType
@@ -32,7 +33,7 @@ from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
 from logcore.storage.source_reads import read_range
 from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
-from logcore.topics.internal_topics import InternalTopic
+from logcore.zookeeper.kafka_nodes import UnreadNodes, chroots, cluster_state
 
 TIERED = "remote.storage.enable"
 """Kafka's name for the setting of a topic that has tiered storage."""
@@ -230,10 +231,12 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
     """Read the state of a cluster.
 
     Args:
-        log: A log of `__cluster_metadata`.
+        log: A log of `__cluster_metadata`, or the data of a ZooKeeper: of several clusters the one with most topics.
         notes: Gets the findings.
         moment: When.
     """
+    if log.kind is DirectoryKind.ZOOKEEPER:
+        return next(zookeeper_states(log, notes, moment))
     state, start, snapshot_end, lost_from = ClusterState(), 0, None, None
     note_snapshots_at_one_offset(log, notes)
     for end, path in reversed(log.metadata_snapshots):
@@ -259,23 +262,31 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0, records.lost_from)
 
 
-def partitions_there(
-    logs: Iterable[SourceLog], others: Iterable[SourceLog], topic: InternalTopic
-) -> tuple[list[int], int | None]:
-    """Return which partitions of a topic are at a source, and how many it has.
+def zookeeper_states(log: SourceLog, notes: Notes, moment: Moment) -> Iterator[ReadState]:
+    """Yield the state of each cluster in the data of a ZooKeeper; an empty one if there is none.
+
+    What a transaction log has counts as committed, because ZooKeeper itself applies all of it when it starts.
 
     Args:
-        logs: Logs of the topic.
-        others: All logs at the source: a log of `__cluster_metadata` among them says how many partitions there are.
-        topic: The topic.
+        log: The data of a ZooKeeper.
+        notes: Gets the findings.
+        moment: When; the number of a transaction is its offset.
     """
-    there = sorted({log.topic_partition.partition for log in logs})
-    metadata = next((log for log in others if log.is_metadata), None)
-    if metadata is None:
-        return there, None
-    state = read_cluster_state(metadata, Notes(), Moment()).state
-    found_ids = (key for key, row in state.topics.items() if row.fields["topic"] == topic)
-    return there, next((len(state.partitions.get(topic_id, ())) or None for topic_id in found_ids), None)
+    read = read_nodes(log, notes, moment.is_before)
+    for chroot in chroots(read.nodes) or [""]:
+        unread = UnreadNodes()
+        state = cluster_state(read.nodes, chroot, unread)
+        note_unread_nodes(unread, log, notes)
+        note_what_does_not_count(state, log, notes)
+        lost = [each for each in (read.lost_from, unread.first_changed) if each is not None]
+        yield ReadState(state, read.end, read.snapshot_end, read.end, min(lost, default=None))
+
+
+def note_unread_nodes(unread: UnreadNodes, log: SourceLog, notes: Notes) -> None:
+    """Report nodes of a ZooKeeper that could not be read, with the first one."""
+    if unread.count:
+        message = f"{shown(log.directory)}: {unread.count} nodes cannot be read, and do not count. {unread.first}."
+        notes.say(found("message-not-read", message, file=log.directory))
 
 
 def left_out(log: SourceLog, end_offset: int, time_ms: int) -> str | None:
@@ -288,6 +299,8 @@ def left_out(log: SourceLog, end_offset: int, time_ms: int) -> str | None:
         end_offset: Where the state ends.
         time_ms: The time, epoch milliseconds.
     """
+    if log.kind is DirectoryKind.ZOOKEEPER:
+        return None  # one server orders its transactions and says their times
     for record in MetadataRecords(log, Notes(), end_offset).read():
         if record.timestamp <= time_ms and not record.is_control:
             return (
@@ -323,12 +336,13 @@ def note_snapshots_at_one_offset(log: SourceLog, notes: Notes) -> None:
 
 
 def note_what_does_not_count(state: ClusterState, log: SourceLog, notes: Notes) -> None:
-    """Report records that are not in a state: of a transaction that did not end, and of types not interpreted."""
+    """Report what is not in a state: records of a transaction that did not end, and what is not interpreted."""
+    place = shown(log.directory) if log.kind is DirectoryKind.ZOOKEEPER else str(log.topic_partition)
     if state.is_in_transaction:
         message = f"{log.topic_partition}: a transaction has begun and not ended. Its records do not count."
         notes.say(found("metadata-transaction-open", message))
     for name, count in sorted(state.not_interpreted.items()):
-        message = f"{log.topic_partition}: {count} records of type {name} are read and not interpreted."
+        message = f"{place}: {count} records of type {name} are read and not interpreted."
         notes.say(found("message-not-interpreted", message))
 
 

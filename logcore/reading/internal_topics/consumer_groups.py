@@ -1,30 +1,35 @@
-"""The groups in the partitions of `__consumer_offsets` at a source."""
+"""The groups in the partitions of `__consumer_offsets` at a source, and those of old consumers in a ZooKeeper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.internal_topics.cluster_metadata import Moment, partitions_there
+from logcore.reading.internal_topics.cluster_metadata import Moment, note_unread_nodes, read_cluster_state
 from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.internal_topics.zookeeper_nodes import read_nodes
 from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.control import ControlType
+from logcore.segments.filenames import DirectoryKind
+from logcore.topics.cluster_states import ClusterState
 from logcore.topics.group_states import GroupState, GroupStates
 from logcore.topics.internal_topics import InternalTopic
+from logcore.zookeeper.kafka_nodes import UnreadNodes, chroots
+from logcore.zookeeper.old_consumers import old_groups
 
 
 @dataclass(frozen=True, slots=True)
 class FoundGroup:
-    """A group, and the log of `__consumer_offsets` that it is in."""
+    """A group, and the log of `__consumer_offsets`, or the data of a ZooKeeper, that it is in."""
 
     log: SourceLog
     state: GroupState
 
 
-def note_absent_partitions(logs: Sequence[SourceLog], others: Iterable[SourceLog], notes: Notes) -> None:
+def note_absent_partitions(logs: Iterable[SourceLog], others: Iterable[SourceLog], notes: Notes) -> None:
     """Report which partitions of `__consumer_offsets` are there, unless the metadata of the cluster says it is all.
 
     Args:
@@ -32,9 +37,11 @@ def note_absent_partitions(logs: Sequence[SourceLog], others: Iterable[SourceLog
         others: All logs at the source: a log of `__cluster_metadata` among them says how many partitions there are.
         notes: Gets the finding.
     """
-    if not logs:
+    there = sorted(log.topic_partition.partition for log in logs)
+    if not there:
         return
-    there, known = partitions_there(logs, others, InternalTopic.CONSUMER_OFFSETS)
+    metadata = next((log for log in others if log.is_metadata), None)
+    known = None if metadata is None else _partition_count(read_cluster_state(metadata, Notes(), Moment()).state)
     names = ", ".join(map(str, there))
     at_paths = f"Of __consumer_offsets the paths have {'partition' if len(there) == 1 else 'partitions'} {names}"
     if len(there) < (known or there[-1] + 1):
@@ -46,6 +53,11 @@ def note_absent_partitions(logs: Sequence[SourceLog], others: Iterable[SourceLog
         notes.say(found("group-partitions-unknown", message))
 
 
+def _partition_count(state: ClusterState) -> int | None:
+    found_ids = (key for key, row in state.topics.items() if row.fields["topic"] == InternalTopic.CONSUMER_OFFSETS)
+    return next((len(state.partitions.get(topic_id, ())) or None for topic_id in found_ids), None)
+
+
 def read_groups(
     logs: Iterable[SourceLog], others: Iterable[SourceLog], notes: Notes, moment: Moment, rules: ReadRules
 ) -> Iterator[FoundGroup]:
@@ -53,15 +65,30 @@ def read_groups(
 
     Args:
         logs: Logs of `__consumer_offsets`.
-        others: All logs at the source: their topic ids name the topics of assignments.
+        others: All logs at the source: their topic ids name the topics of assignments. Groups of old consumers are read
+            from the data of a ZooKeeper among them.
         notes: Gets the findings.
         moment: When.
         rules: The high watermark.
     """
+    others = tuple(others)
     names = {log.topic_id: log.topic_partition.topic for log in others if log.topic_id is not None}
     for log in logs:
         for group in group_states(log, notes, moment, rules).groups(names):
             yield FoundGroup(log, group)
+    for log in others:
+        if log.kind is DirectoryKind.ZOOKEEPER:
+            for group in zookeeper_groups(log, notes, moment):
+                yield FoundGroup(log, group)
+
+
+def zookeeper_groups(log: SourceLog, notes: Notes, moment: Moment) -> Iterator[GroupState]:
+    """Yield the groups of old consumers in the data of a ZooKeeper; the arguments are those of :func:`read_groups`."""
+    read = read_nodes(log, notes, moment.is_before)
+    for chroot in chroots(read.nodes):
+        unread = UnreadNodes()
+        yield from old_groups(read.nodes, chroot, unread)
+        note_unread_nodes(unread, log, notes)
 
 
 def group_states(log: SourceLog, notes: Notes, moment: Moment, rules: ReadRules) -> GroupStates:

@@ -24,6 +24,7 @@ NEVER_CHECKED = {
     *("path-not-found", "nothing-chosen", "not-a-log-directory", "empty-directory", "not-a-segment"),
     *("illegal-topic-name", "archive-unreadable", "log-not-judged", "index-not-rebuilt", "recovery-refused"),
     *("remote-segment-unreadable", "remote-storage-empty", "copies-undecided", "source-gone"),
+    "zookeeper-directory",
 }
 """Something could not be checked, and no log stops for it: the next run tries again."""
 
@@ -46,6 +47,7 @@ ABOUT_THE_WHOLE_LAKE = {
 
 ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
+    "zookeeper-directory",
     "log-directory-missing",
     "unread-segments",
     *(
@@ -73,9 +75,9 @@ BESIDE_SEGMENTS = {
 ABOUT_INTERNAL_TOPICS = {
     *("message-not-read", "message-not-interpreted", "no-internal-topic", "commit-beyond-log-end"),
     "commit-below-log-start",
-    *("group-partitions-missing", "group-partitions-unknown", "coordinator-partitions-missing"),
-    *("transaction-torn", "transaction-hanging"),
+    *("group-partitions-missing", "group-partitions-unknown"),
     *("metadata-log-starts-late", "metadata-transaction-open", "settings-in-doubt", "snapshots-at-one-offset"),
+    *("zookeeper-damaged", "zookeeper-cut-off", "zookeeper-transactions-missing"),
 }
 """Reported by what reads internal topics; no job checks for them."""
 
