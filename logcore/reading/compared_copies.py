@@ -56,9 +56,20 @@ class ComparedCopies:
         """Compare these copies of one log."""
         return self.compare([LogCopy(log, holes=tuple(holes_of(log, logs))) for log in logs])
 
-    def compare(self, copies: Sequence[LogCopy], forks: Mapping[frozenset[str], int] | None = None) -> CopyComparison:
-        """Compare copies of one log, of which more is known than their directories show. `forks`: see there."""
-        return compare_copies(copies, HeaderReader(), self._leadership(copies[0].log), forks)
+    def compare(
+        self,
+        copies: Sequence[LogCopy],
+        forks: Mapping[frozenset[str], int] | None = None,
+        side: str | None = None,
+    ) -> CopyComparison:
+        """Compare copies of one log, of which more is known than their directories show.
+
+        Args:
+            copies: The copies.
+            forks: As for `compare_copies`.
+            side: As for `compare_copies`.
+        """
+        return compare_copies(copies, HeaderReader(), self._leadership(copies[0].log), forks, side)
 
     def of_each(self, logs: Iterable[SourceLog]) -> tuple[tuple[SourceLog, ...], list[Finding]]:
         """Return one copy of each log, and a finding for each log of which none can be used.

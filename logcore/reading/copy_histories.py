@@ -115,6 +115,17 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
     return LogCopies(tuple(logs), tuple(histories), pairs, tuple(held_batches(histories)), decision)
 
 
+def forks_of(logs: Sequence[SourceLog]) -> dict[frozenset[str], int]:
+    """Return where headers show that two copies of one log part, by the directories of the two."""
+    histories = [_history(log, logs, Notes()) for log in logs] if len(logs) > 1 else []
+    forks = {}
+    for left, right in combinations(range(len(histories)), 2):
+        fork = compare_histories(histories[left], histories[right]).parts_at
+        if fork is not None:
+            forks[frozenset((logs[left].directory, logs[right].directory))] = fork
+    return forks
+
+
 def _decided(logs: Sequence[SourceLog], histories: Sequence[CopyHistory], left: int, right: int) -> PairDifference:
     """How two copies differ; by their records where headers do not decide."""
     difference = compare_histories(histories[left], histories[right])

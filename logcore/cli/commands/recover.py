@@ -40,6 +40,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     maintenance.add_arguments(parser, several=True)
     parser.add_argument("--salvage", action="store_true", help="keep what a broker would lose")
+    parser.add_argument(
+        "--side",
+        metavar="PATH",
+        help="the log directory or partition directory whose copy is followed if the evidence does not decide",
+    )
     parser.set_defaults(func=run)
 
 

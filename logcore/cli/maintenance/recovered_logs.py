@@ -36,12 +36,14 @@ from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.reading.chosen_logs import find_logs, nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, fill_command, not_decided
+from logcore.reading.copy_histories import forks_of
 from logcore.reading.read_options import ReadOptions
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
 from logcore.storage.broker_state import StateReader
-from logcore.storage.discovery import discover, shown
+from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.files import joined
+from logcore.storage.objects.addresses import directory_of
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import (
     PartitionOutput,
@@ -119,8 +121,9 @@ def _run_one(
             text = summary(plan, directory.topic_partition, arguments.out, terminal)
             return NewDirectory(plan.files, plan.root, text)
 
+        provenance = plan.provenance(shown(os.path.abspath(arguments.source)))
         return DirectoryPlan(
-            plan.as_dict(),
+            plan.as_dict() | {"provenance": provenance},
             make,
             refusal=plan.refusal and f"{_sentence(plan.refusal)} Nothing was written.{advice}",
             exit_code=plan.exit_code,
@@ -229,6 +232,8 @@ def _run_several(
             notes.refuse(f"{shown(log.directory)}: segments were named one by one; name the partition directory.")
         else:
             by_name.setdefault(log.topic_partition, []).append(log)
+    if getattr(arguments, "side", None) is not None and not any(_is_side(log, arguments) for log in logs):
+        arguments.parser.error(f"--side {shown(arguments.side)}: no chosen log is there, so there is no copy to follow")
     if not by_name and not notes.exit_code:
         notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log was found there.")
     if not arguments.plan:
@@ -298,9 +303,13 @@ def _run_log(
         if not copies:
             return ExitCode.CLEAN  # the notes have the reason
         at_paths = ComparedCopies(discover(arguments.sources).logs if len(copies) > 1 else ())
-        compared = at_paths.compare([copy.compared for copy in copies])
+        logs = [copy.log for copy in copies]
+        side = next((log.directory for log in logs if _is_side(log, arguments)), None)
+        compared = at_paths.compare([copy.compared for copy in copies], forks_of(logs), side)
         if compared.undecided is not None:
-            notes.say(not_decided(compared))
+            finding = not_decided(compared)
+            how = f" `loglake {arguments.command} … --side PATH` follows one." if hasattr(arguments, "side") else ""
+            notes.say(replace(finding, message=f"{finding.message}{how}"))
             return ExitCode.CLEAN  # the notes have the reason
         of_directory = {copy.log.directory: copy for copy in copies}
         taken = of_directory[compared.best.log.directory]
@@ -311,7 +320,7 @@ def _run_log(
             reasons = [{"source": path, "why": why} for path, why in not_taken]
             head = maintenance.plan_head(arguments, taken.directory, taken.settings)
             chosen = {"source": source, "evidence": compared.evidence, "not_taken": reasons}
-            decision = head | chosen | plan.as_dict()
+            decision = head | chosen | plan.as_dict() | {"provenance": plan.provenance(source)}
             sys.stdout.write(json.dumps(decision) + "\n")
         _say_kept(plan, taken.directory, taken.log.directory)
         if plan.refusal is not None:
@@ -344,6 +353,12 @@ def _run_log(
             sys.stdout.write(f"{name}: {line}\n")
         sys.stdout.write(summary(plan, name, out, Terminal.of(sys.stdout)))
         return plan.exit_code
+
+
+def _is_side(log: SourceLog, arguments: argparse.Namespace) -> bool:
+    """Whether the user named a copy, or its log directory, as the one to follow."""
+    named = getattr(arguments, "side", None)
+    return named is not None and source_path(named) in (log.directory, directory_of(log.directory))
 
 
 def _copies(

@@ -46,6 +46,7 @@ class Evidence(StrEnum):
     HIGH_WATERMARK = "high watermark"
     LOG_START = "log start"
     NONE = "same history"
+    NAMED = "--side"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ def compare_copies(
     reader: CheckingReader,
     said: Leadership | None = None,
     forks: Mapping[frozenset[str], int] | None = None,
+    side: str | None = None,
 ) -> CopyComparison:
     """Compare copies of one log. The content of a copy never raises.
 
@@ -166,6 +168,7 @@ def compare_copies(
         reader: Reads their headers.
         said: What the cluster metadata says; None: it is not there.
         forks: Where copies part whose batches were all compared, by the directories of the two.
+        side: The directory of the copy to use if nothing else decides.
     """
     seen = sorted((_seen(copy, reader) for copy in copies), key=lambda each: each.log.directory)
     out: dict[str, tuple[Evidence, str]] = {}
@@ -180,19 +183,39 @@ def compare_copies(
     left = [each for each in left if each.log.directory not in out]
     best = max(left, key=lambda each: each.rank)
     undecided = _not_of_one_log([each.log for each in seen])
-    others = []
+    parted = _forks(best, seen, reader, forks or {})
     for each in seen:
-        if each is best:
-            continue
-        known = (forks or {}).get(frozenset((best.log.directory, each.log.directory)))
-        fork = parts_at(best, each, reader) if known is None else known
+        fork = parted.get(each.log.directory)
         if undecided is None and fork is not None:
             undecided = _in_doubt(best, each, fork, out.get(each.log.directory))
-        others.append(_difference(best, each, fork, *out.get(each.log.directory, _by_end(best, each))))
+    named = next((each for each in seen if each.log.directory == side), None)
+    if undecided is not None and named is not None:
+        out = {each.log.directory: (Evidence.NAMED, f"another one was named ({undecided})") for each in seen}
+        best, undecided = named, None
+        parted = _forks(best, seen, reader, forks or {})
+    others = [
+        _difference(best, each, parted.get(each.log.directory), *out.get(each.log.directory, _by_end(best, each)))
+        for each in seen
+        if each is not best
+    ]
     others.sort(key=lambda other: copies.index(other.copy))
     order = list(Evidence)
     evidence = max((other.evidence for other in others), key=order.index, default=Evidence.NONE)
     return CopyComparison(best.copy, evidence, tuple(others), undecided)
+
+
+def _forks(
+    best: _Seen, seen: Iterable[_Seen], reader: CheckingReader, known: Mapping[frozenset[str], int]
+) -> dict[str, int]:
+    """Where other copies part from the best one, by their directories."""
+    found = {}
+    for each in seen:
+        if each is not best:
+            fork = known.get(frozenset((best.log.directory, each.log.directory)))
+            fork = parts_at(best, each, reader) if fork is None else fork
+            if fork is not None:
+                found[each.log.directory] = fork
+    return found
 
 
 def _seen(copy: LogCopy, reader: CheckingReader) -> _Seen:

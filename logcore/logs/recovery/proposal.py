@@ -76,6 +76,25 @@ class RecoveryPlan:
             "root": asdict(self.root),
         }
 
+    def provenance(self, source: str) -> list[dict[str, Any]]:
+        """For JSON, the offsets that the new log has, as ranges with their source.
+
+        Args:
+            source: The directory that they are taken from.
+        """
+        held, end = [], self.log_end_offset if self.refusal is None else self.log_start_offset
+        lost = sorted(
+            (loss.first_offset, end if loss.last_offset is None else loss.last_offset + 1)
+            for loss in self.losses
+            if loss.severity is Severity.ERROR and loss.first_offset is not None
+        )
+        at = self.log_start_offset
+        for first, after in (*lost, (end, end)):
+            if at < min(first, end):
+                held.append({"start_offset": at, "end_offset": min(first, end), "source": source})
+            at = max(at, after)
+        return held
+
 
 def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:
     """A proposal for JSON: the action for each file, without its bytes."""

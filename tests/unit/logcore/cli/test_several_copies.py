@@ -223,3 +223,77 @@ def test_the_ledger_names_the_log_of_each_range_that_is_gone(tmp_path: Path, cap
     said = [line for line in capsys.readouterr().err.splitlines() if " missing-offsets: " in line]
     assert ["orders-0" in line for line in said] == [True, False]
     assert ["users-0" in line for line in said] == [False, True]
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> tuple[Path, Path]:
+    """Two copies that part in one leader epoch, and beside each another log that is equal in both."""
+    paths = tmp_path / "one", tmp_path / "two"
+    for broker, (path, words, end) in enumerate(zip(paths, "ab", (20, 30), strict=True)):
+        replication.write(replica((3, 0), end=end, high_watermark=end, words=words), path, broker)
+        replication.write(replica((3, 0), end=9), tmp_path / "more" / str(broker), broker, name="orders-1")
+        (tmp_path / "more" / str(broker) / "orders-1").rename(path / "orders-1")
+        (path / "replication-offset-checkpoint").write_text(f"0\n2\norders 0 {end}\norders 1 9\n")
+    return paths
+
+
+def test_without_a_side_the_log_whose_copies_part_is_left_out_and_the_others_are_written(
+    parted: tuple[Path, Path], tmp_path: Path, capsys: Captured
+) -> None:
+    assert main(["recover", *map(str, parted), "--out", str(tmp_path / "new")]) == 3
+    assert "`loglake recover … --side PATH` follows one." in capsys.readouterr().err
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["orders-1"]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("place", ["", "orders-0"], ids=["log directory", "partition directory"])
+def test_a_side_is_followed_where_the_evidence_does_not_decide(
+    parted: tuple[Path, Path], tmp_path: Path, capsys: Captured, side: int, place: str
+) -> None:
+    words = ["recover", *map(str, parted), "--side", str(parted[side] / place)]
+    assert main([*words, "--out", str(tmp_path / "new")]) == 0
+    for name in ("orders-0", "orders-1"):
+        assert replication.batches_in(tmp_path / "new" / name) == replication.batches_in(parted[side] / name)
+    said = capsys.readouterr().out
+    assert f"orders-0: taken from {parted[side]}/orders-0, which ends at offset {(20, 30)[side]} (--side)" in said
+    assert "another one was named (the copies part at offset 0" in said
+
+
+def test_a_side_does_not_count_where_the_evidence_decides(tmp_path: Path, capsys: Captured) -> None:
+    paths = both(tmp_path)
+    assert main(["recover", *paths, "--side", paths[0], "--plan"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["source"], plan["evidence"]) == (f"{paths[1]}/orders-0", "leader-epoch-checkpoint")
+
+
+def test_a_side_that_is_no_copy_is_wrong_usage(parted: tuple[Path, Path], tmp_path: Path, capsys: Captured) -> None:
+    words = ["recover", *map(str, parted), "--out", str(tmp_path / "new"), "--side", str(tmp_path)]
+    assert main(words) == 64
+    assert "there is no copy to follow" in capsys.readouterr().err
+
+
+def test_copies_with_other_bytes_below_an_equal_end_are_not_decided(tmp_path: Path, capsys: Captured) -> None:
+    """Their last segments agree, so only a look at every batch shows it."""
+    one = replica((3, 0), end=30, high_watermark=30)
+    other = replica((3, 0), end=30, high_watermark=30)
+    other.log[4] = (3, b"value 3-4-other")
+    replication.write(one, tmp_path / "1", 1)
+    replication.write(other, tmp_path / "2", 2)
+    assert main(["recover", str(tmp_path / "1"), str(tmp_path / "2"), "--plan"]) == 3
+    assert "the copies part at offset 4" in capsys.readouterr().err
+
+
+def test_a_plan_has_the_source_of_each_range_that_the_new_log_has(
+    holed: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    main(["recover", *holed, "--salvage", "--plan"])
+    plan = json.loads(capsys.readouterr().out)
+    source = f"{holed[0]}/orders-0"
+    assert plan["provenance"] == [
+        {"start_offset": 0, "end_offset": 10, "source": source},
+        {"start_offset": 20, "end_offset": 40, "source": source},
+    ]
+    assert main(["recover", f"{both(tmp_path)[1]}/orders-0", "--plan"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    (whole,) = plan["provenance"]
+    assert whole == {"start_offset": 0, "end_offset": 80, "source": f"{tmp_path}/broker2/orders-0"}
