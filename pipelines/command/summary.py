@@ -17,7 +17,7 @@ from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.terminal import size_text
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
-from logcore.logs.rules.advice import HarmedPlace, advice_for_all
+from logcore.logs.rules.advice import HarmedPlace, advice_for_all, filled
 from logcore.segments.filenames import segment_base_offset
 from spark_jobs.lake.view.alarms import Alarm, damage_of, stops_of
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -56,7 +56,6 @@ from ..run.check_definitions import (
     Failure,
     sentence,
 )
-from ..run.checks import advice_of_transaction
 
 if TYPE_CHECKING:
     from ..run.outcome import RunOutcome
@@ -297,12 +296,13 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                 if log.unread_rest:
                     what += f". The rest of the log was not read, because {log.unread_rest}: it may end there"
                 elif log.is_given_up:
-                    what += ", but to records_uncommitted up to the high watermark. Its source is gone: nothing ends it"
+                    what += ", but to records_uncommitted up to the high watermark. You accepted that nothing ends it"
                 elif word == "warning" and log.is_source_gone:
                     what += f". Its source {log.row.source} is gone: if the log goes on elsewhere, it may end there"
                 lines.append(f"{word}: {place}: {what}")
                 if word == "warning":
-                    lines.append(f"  What to do: {advice_of_transaction(log)}")
+                    place = harmed_place(state.lake, log=log.row)
+                    lines.append(f"  What to do: {filled(NO_HANGING_TRANSACTION.what_to_do, place)}")
     return lines
 
 

@@ -224,21 +224,16 @@ ROWS_EQUAL_LEDGER = CheckDefinition(
     "publish again from the archive: `{run} --replace ..`; where rows were deleted on purpose: `loglake withdraw "
     "{lake} --apply`.",
 )
-_ABORT = (
-    "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits. If "
-    "there is no cluster any more: `{} --isolation.level read_uncommitted` writes the records that wait into the table "
-    "records_uncommitted"
-)
 NO_HANGING_TRANSACTION = CheckDefinition(
     "no_hanging_transaction",
     RECORDS,
     "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes, or a longer "
     "timeout that its coordinator keeps. Nothing after an open transaction is published; one that hangs has lost its "
     "coordinator and holds its log back until it is aborted (kafka-transactions.sh find-hanging, abort).",
-    _ABORT.format("{run}") + ", and later runs keep it up to date.",
+    "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits. If "
+    "there is no cluster any more: `{maintain} --isolation.level read_uncommitted` writes the records that wait into "
+    "the table records_uncommitted, later runs keep it up to date, and the warning ends.",
 )
-TO_DO_WITHOUT_SOURCE = _ABORT.format("{maintain}") + ". It reads no source, and the warning ends."
-"""What to do about a transaction that hangs in a log whose source is gone."""
 TABLES_UNHARMED = CheckDefinition(
     "tables_unharmed",
     RECORDS,

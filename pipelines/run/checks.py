@@ -40,7 +40,6 @@ from .check_definitions import (
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
     TABLES_UNHARMED,
-    TO_DO_WITHOUT_SOURCE,
     CheckAnswer,
     Failure,
     counted,
@@ -245,7 +244,7 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
             log.log,
             _named(state, log),
             severity=Severity.WARNING,
-            what_to_do=advice_of_transaction(log),
+            what_to_do=filled(NO_HANGING_TRANSACTION.what_to_do, harmed_place(log.lake, log=log.row)),
         )
         for log in waiting
         if (oldest := log.hanging(as_of_ms)) is not None
@@ -260,12 +259,6 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
             **({"oldest of each log": table_value(columns, rows)} if rows else {}),
         },
     )
-
-
-def advice_of_transaction(log: LogState) -> str:
-    """Return what to do about a transaction of this log that hangs. Only while its source is there, runs go on."""
-    text = TO_DO_WITHOUT_SOURCE if log.is_source_gone else NO_HANGING_TRANSACTION.what_to_do
-    return filled(text, harmed_place(log.lake, log=log.row))
 
 
 def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]) -> CheckAnswer:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from spark_jobs import launch
@@ -26,15 +27,18 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.errors import UsageError
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
 from spark_jobs.lake.view.lake_state import LakeState, has_uncommitted, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
+from spark_jobs.lake.view.log_state import ACCEPTED
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
 from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline, Outline_co
+from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 
 from ..metadata.values import JsonValue, Observation, PathValue
@@ -308,12 +312,23 @@ def _publish_new(run: Run, *, is_after_replace: bool = False) -> list[JobReport[
 
 
 def publish_waiting(run: Run) -> None:
-    """Publish from the archive alone, with what waits for the end of a transaction, if the run requests it."""
+    """Publish from the archive alone, with what waits for the end of a transaction, if the run requests it.
+
+    So its user accepts the transactions that hang now, and only these.
+    """
     request = run.request
     if request.sources or request.isolation_level != READ_UNCOMMITTED or (logs := run.logs()) == ():
         return
     which = logs, request.topics, request.include_internal, run.policies, True, READ_UNCOMMITTED
     run.start(PublishConfig(run.lake, run.run_id, run.as_of_ms, *which))
+    accepted = []
+    for log in restricted(run.state(), logs).logs:
+        if (oldest := log.hanging(run.as_of_ms)) is not None:
+            first = oldest.first_offset
+            said = f"{log.topic_partition}: the transaction of {oldest.producer} from offset {first} on hangs"
+            finding = found(ACCEPTED, said, start_offset=first, end_offset=first + 1)
+            accepted.append(PlacedFinding(finding, log.log, log.row.topic, log.row.partition))
+    record(run.lake, accepted, run.run_id, run.as_of_ms)
 
 
 def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult, withdrawn: list[str]) -> None:

@@ -172,6 +172,12 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "Restore the tables of the lake from a backup. Until then the files of the archive stay, and `records` "
             "keeps its rows.",
         ),
+        "transaction-accepted": Rule(
+            _INFO,
+            Persistence.UNTIL_PUBLISHED,
+            "A transaction hung, and a run of maintenance was told to publish what waits for it.",
+            "Nothing: its records are in the table records_uncommitted. If it is aborted or committed, runs go on.",
+        ),
         "rows-differ-from-ledger": Rule(
             _ERROR,
             Persistence.WHILE_ROWS_DIFFER,

@@ -26,6 +26,8 @@ from spark_jobs.lake.view.ledger_states import STATES, is_alarming
 from spark_jobs.lake.view.open_transactions import OpenTransaction
 from spark_jobs.placed_finding import PlacedFinding
 
+ACCEPTED = "transaction-accepted"
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -131,9 +133,13 @@ class LogState:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether nothing can end its open transactions, and `records_uncommitted` has what waits for them."""
-        if not self.open_transactions or not self.is_source_gone:
+        """Whether a user accepted its oldest open transaction, and `records_uncommitted` has what waits for it."""
+        first = next((each.first_offset for each in self.open_transactions), None)
+        found = (placed.finding for placed in self.findings)
+        if not any(each.rule == ACCEPTED and each.start_offset == first for each in found):
             return False
+        if is_internal_topic(self.row.topic) and self.published_to is None:
+            return True  # runs publish nothing of it
         last = self._last_waiting()
         if last is None:
             return False

@@ -54,12 +54,14 @@ class OpenTransaction:
         """``producer 7 epoch 0 (transactional id "billing") from offset 21 on, open for 17 min``."""
         age = self.age_ms(as_of_ms)
         since = "since an unknown time" if age is None else f"for {duration(age)}"
-        producer = f"producer {self.producer_id} epoch {self.producer_epoch}{self._named()}"
-        return f"{producer} from offset {self.first_offset} on, open {since}"
+        return f"{self.producer} from offset {self.first_offset} on, open {since}"
 
-    def _named(self) -> str:
+    @property
+    def producer(self) -> str:
+        """``producer 7 epoch 0 (transactional id "billing")``."""
         names = " or ".join(json.dumps(name[:_LONGEST], ensure_ascii=False) for name in self.transactional_ids)
-        return f" (transactional id {names})" if names else ""
+        known = f" (transactional id {names})" if names else ""
+        return f"producer {self.producer_id} epoch {self.producer_epoch}{known}"
 
 
 def read_open_transactions(lake: str) -> dict[str, list[OpenTransaction]]:

@@ -124,7 +124,7 @@ def test_a_hanging_transaction_is_a_warning_with_its_command(tmp_path: Path, sta
     code, said = status(tmp_path / "lake")
     assert code == 1
     assert "warning: orders-0 of lake lake: the transaction of producer 7 epoch 0 from offset 0 on" in said
-    assert f"--lake {tmp_path / 'lake'} --isolation.level read_uncommitted`" in said
+    assert f"--lake {tmp_path / 'lake'} --maintain --isolation.level read_uncommitted`" in said
 
 
 @pytest.mark.parametrize(("good", "bad", "code"), [(0, 6, 1), (2, 4, 1), (3, 3, 0), (6, 0, 0), (5, 1, 0)])
