@@ -371,10 +371,10 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         before = launch.sources_of_logs(lake) if request.move_source else set()
         # Sources and options are registered after a run that took them. Advice needs the policies now.
         launch.register(lake)
-        if request.policies and request.to_register is not None:
+        if request.policies and request.to_register:
             for known in registered_lakes.read_registered(lake).intakes:
                 if set(known.sources) <= set(request.sources):
-                    launch.register(lake, replace(known, policies=request.policies))
+                    launch.register(lake, [replace(known, policies=request.policies)])
         if options.maintain and request.apply:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None

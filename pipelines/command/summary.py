@@ -301,8 +301,8 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
                     what += f". Its source {log.row.source} is gone: if the log goes on elsewhere, it may end there"
                 lines.append(f"{word}: {place}: {what}")
                 if word == "warning":
-                    place = harmed_place(state.lake, log=log.row)
-                    lines.append(f"  What to do: {filled(NO_HANGING_TRANSACTION.what_to_do, place)}")
+                    where = harmed_place(state.lake, log=log.row)
+                    lines.append(f"  What to do: {filled(NO_HANGING_TRANSACTION.what_to_do, where)}")
     return lines
 
 

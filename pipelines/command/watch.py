@@ -211,6 +211,7 @@ class Watch:
             run = self._with_policies(run)
             again = ingest_commands(self.lake, [self.request.intake]) if self.request.sources else ""
             with launch.open_lake(self.lake, "loglake watch", again):
+                sources = launch.sources_of_logs(self.lake) if self.request.move_source else set()
                 with self.intake() as results:
                     finished = run_steps(INTAKE, replace(run, results=results))
                 before = self._unreported
@@ -221,8 +222,8 @@ class Watch:
                     self._record_failure(run, step, error)
                     raise error
                 self._recorded_error = None
-                if not self._is_registered:
-                    launch.register(self.lake, self.request.to_register)
+                if not self._is_registered or self.request.move_source:  # a later round may move what one refused
+                    launch.register(self.lake, self.request.to_register, sources)
                     self._is_registered = True
                 published = [report for report in run.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)

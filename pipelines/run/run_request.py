@@ -81,15 +81,16 @@ class RunRequest(Intake):
         return LogSelection(self.topics, self.partitions, self.logs)
 
     @property
-    def to_register(self) -> Intake | None:
-        """What later runs read too; None: nothing, because this run is for chosen topic partitions and moves none."""
+    def to_register(self) -> tuple[Intake, ...]:
+        """What later runs read too: nothing if this run is for chosen topic partitions and moves none."""
         if not self.sources or (self.logs and not self.move_source):
-            return None
-        logs = [name for each in self.logs if (name := parse_topic_partition(each)) is not None]
-        if not logs:
-            return self.intake
-        topics, partitions = {each.topic for each in logs}, {each.partition for each in logs}
-        return replace(self.intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
+            return ()
+        chosen: dict[str, set[int]] = {}
+        for name in map(parse_topic_partition, self.logs):
+            if name is not None:
+                chosen.setdefault(name.topic, set()).add(name.partition)
+        made = (replace(self.intake, topics=(topic,), partitions=tuple(sorted(chosen[topic]))) for topic in chosen)
+        return tuple(made) or (self.intake,)
 
     def is_registered(self, lake: str) -> bool:
         """Whether the sources are registered for the lake, as of this cluster."""

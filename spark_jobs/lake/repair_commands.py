@@ -40,9 +40,10 @@ def run_command(lake: str, directory: str | None = None, topic: str | None = Non
         intakes = registry.recall(lake).intakes or tuple(registry.hinted(lake))
     except registry.RegistryError:
         intakes = ()
-    of_log = next((each for each in intakes if directory is not None and registry.paths_to(directory, each)), None)
-    if of_log is not None and directory is not None:
-        intake = replace(of_log, sources=registry.paths_to(directory, of_log))
+    of_log = [each for each in intakes if directory is not None and registry.paths_to(directory, each)]
+    if of_log and directory is not None:
+        same = [each for each in of_log if each.sources == of_log[0].sources]
+        intake = replace(reduce(registry.widened, same), sources=registry.paths_to(directory, of_log[0]))
     elif intakes:
         intake = replace(reduce(registry.widened, intakes), sources=_sources_of(intakes))
     else:

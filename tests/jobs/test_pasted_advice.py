@@ -24,6 +24,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli.main import main
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice, maintain_command
 from pipelines.run import check_definitions
@@ -693,6 +694,30 @@ def test_later_runs_read_a_log_where_a_run_for_topic_partitions_moved_it(lake: L
     left, read = recall(str(lake.path)).intakes
     assert (left.sources, left.topics, left.partitions) == ((str(lake.source.path),), (), ())
     assert (read.sources, read.topics, read.partitions) == ((str(copy),), ("orders", "payments"), (0,))
+
+
+def test_later_runs_read_exactly_the_topic_partitions_that_runs_moved_or_chose(lake: Lake, tmp_path: Path) -> None:
+    names = [log.path.name for log in three_logs(lake)] + ["payments-1"]
+    lake.source.partition("payments-1", OTHER_TOPIC_ID).append(30)
+    lake.run()
+    copy = copy_of_another_broker(lake, tmp_path).path
+    for moved in (["orders-0", "payments-1"], ["orders-1"]):
+        chosen = [word for name in moved for word in ("--partition", name)]
+        said(lake.capsys, "run", copy, "--lake", lake.path, *chosen, "--move-source")
+    _, *read = recall(str(lake.path)).intakes
+    assert {each.sources for each in read} == {(str(copy),)}
+    selections = [LogSelection(each.topics, each.partitions) for each in read]
+    split = {name: name.rsplit("-", 1) for name in names}
+    assert [n for n, (t, p) in split.items() if any(each.matches(t, int(p)) for each in selections)] == [
+        "orders-0",
+        "orders-1",
+        "payments-1",
+    ]
+    other = ("--topic", "orders", "--partition", "0"), ("--topic", "payments", "--partition", "1")
+    for chosen in other:
+        said(lake.capsys, "run", lake.source.path, "--lake", tmp_path / "new", *chosen)
+    intakes = recall(str(tmp_path / "new")).intakes
+    assert [(each.topics, each.partitions) for each in intakes] == [(("orders",), (0,)), (("payments",), (1,))]
 
 
 def test_a_copy_whose_end_is_not_known_may_have_more_than_the_lake(lake: Lake, tmp_path: Path) -> None:

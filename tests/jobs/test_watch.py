@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -246,6 +247,25 @@ def test_the_sources_are_registered_once_a_round_was_complete(watch, source):
 
     watch.look()
     assert [intake.sources for intake in read_registered(watch.lake).intakes] == [(str(source.path),)]
+
+
+def test_a_watch_does_not_register_a_move_that_was_refused_until_it_is_accepted(watch, source, tmp_path):
+    from spark_jobs.lake.view.registered_lakes import read_registered
+
+    def sources() -> list[tuple[str, ...]]:
+        return [intake.sources for intake in read_registered(watch.lake).intakes]
+
+    watch.look()
+    other = LogDirectory(tmp_path / "other")
+    other.partition("orders-0", "0BBBBBBBBBBBBBBBBBBBBA").append(10, tag=b"w")
+    other.high_watermarks(orders_0=10)
+    moving = replace(watch, request=RunRequest(sources=(str(other.path),), move_source=True), _is_registered=False)
+    moving.look()
+    assert sources() == [(str(source.path),)]
+    shutil.rmtree(other.path)
+    shutil.copytree(source.path, other.path)
+    moving.look()
+    assert sources() == [(str(other.path),)]
 
 
 def live_files(watch: Watch) -> dict[str, int]:

@@ -196,6 +196,17 @@ def widened(intake: Intake, known: Intake) -> Intake:
     return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
 
+def is_exact(one: Intake, other: Intake) -> bool:
+    """Return whether :func:`widened` chooses no log that neither intake chooses."""
+    of_topics, of_partitions = ((set(one.topics), set(other.topics)), (set(one.partitions), set(other.partitions)))
+    if of_topics[0] == of_topics[1] or of_partitions[0] == of_partitions[1]:
+        return True
+    return any(
+        all(not pair[at] or (pair[1 - at] and pair[1 - at] <= pair[at]) for pair in (of_topics, of_partitions))
+        for at in (0, 1)
+    )
+
+
 def paths_to(directory: str, intake: Intake) -> tuple[str, ...]:
     """Return the sources of an intake that have a partition directory: the directory itself, or one above it."""
     return tuple(path for path in intake.sources if f"{directory}/".startswith(f"{path.rstrip('/')}/"))
@@ -228,7 +239,8 @@ def remember(lake: str, intake: Intake, left: Collection[str] = (), read: Collec
     """Register the lake with these sources and options. An unchanged registration is not written again.
 
     Options of the same sources are replaced, with one exception: a filter does not narrow what is already ingested (a
-    backfill of one topic partition does not remove the others).
+    backfill of one topic partition does not remove the others). Where one filter would choose logs that neither chose,
+    both stay.
 
     Args:
         lake: The lake.
@@ -242,7 +254,10 @@ def remember(lake: str, intake: Intake, left: Collection[str] = (), read: Collec
     for known in before.intakes:
         has_left, is_read = (any(paths_to(each, known) for each in of) for of in (left, read))
         if set(known.sources) <= set(intake.sources):
-            intake = widened(intake, known)
+            if is_exact(intake, known):
+                intake = widened(intake, known)
+            else:
+                kept.append(replace(intake, topics=known.topics, partitions=known.partitions))
         elif not has_left or is_read:
             kept.append(known)
     return _register(lake, replace(before, intakes=(*kept, intake)))
