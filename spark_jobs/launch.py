@@ -261,22 +261,22 @@ def open_lake(lake: str, purpose: str, command: str = "") -> Iterator[None]:
         yield
 
 
-def register(lake: str, intakes: Collection[Intake] = (), before: Collection[str] = ()) -> None:
+def register(lake: str, intake: Intake | None = None, before: Collection[str] = ()) -> None:
     """Register a lake in the operator's home, so that pages show it.
 
     Args:
-        intakes: what was taken into it, for later runs; none: a registered lake stays as it is.
-        before: where its logs were, if the run could move them: sources that all of them left are forgotten. An intake
-            of which none was moved or read is not registered: the lake took nothing from it.
+        intake: what was taken into it, for later runs; None: a registered lake stays as it is.
+        before: where its logs were, if the run could move them: sources that all of them left are forgotten. If none
+            was moved or read, the lake took nothing from the intake, which is not registered.
 
     Raises:
         UsageError: its registration cannot be used.
     """
-    now = sources_of_logs(lake) if before and intakes else set()
-    registry.register(lake)
-    for intake in intakes:
-        if not now or _reads(intake, now):
-            registry.remember(lake, intake, {*before} - now, now)
+    now = sources_of_logs(lake) if before and intake is not None else set()
+    if intake is None or (now and not _reads(intake, now)):
+        registry.register(lake)
+    else:
+        registry.remember(lake, intake, {*before} - now, now)
 
 
 def _reads(intake: Intake, directories: Collection[str]) -> bool:

@@ -72,7 +72,7 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
             runner = Runner(history, now_ms, DirectLauncher(lines), announcer(), "demo")
             lake = _lake(str(home), archive)
             with launch.open_lake(lake, "loglake demo", "loglake demo"):
-                launch.register(lake, request.to_register)
+                launch.register(lake, request.intake)
                 policies = read_policies(request.policies)
                 outcomes[lake] = _checked(lake, runner.run(INTAKE_JOB, lake, request, policies))
                 if policies.topics and not outcomes[lake].found_nothing_new:

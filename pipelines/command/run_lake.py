@@ -374,7 +374,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         if request.policies and request.to_register:
             for known in registered_lakes.read_registered(lake).intakes:
                 if set(known.sources) <= set(request.sources):
-                    launch.register(lake, [replace(known, policies=request.policies)])
+                    launch.register(lake, replace(known, policies=request.policies))
         if options.maintain and request.apply:
             start_workers(request.engine)
         is_new = request.replace is not None or report is not None
@@ -435,7 +435,8 @@ def _register(lake: str, request: RunRequest, outcome: RunOutcome, before: Colle
     An option that matched nothing is not registered: otherwise each later run would fail.
     """
     if all(finding.rule != "nothing-chosen" for finding in outcome.of_paths):
-        launch.register(lake, request.to_register, before)
+        for intake in request.to_register:
+            launch.register(lake, intake, before)
 
 
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:

@@ -223,7 +223,8 @@ class Watch:
                     raise error
                 self._recorded_error = None
                 if not self._is_registered or self.request.move_source:  # a later round may move what one refused
-                    launch.register(self.lake, self.request.to_register, sources)
+                    for intake in self.request.to_register:
+                        launch.register(self.lake, intake, sources)
                     self._is_registered = True
                 published = [report for report in run.reports if report.job == "publish"]
                 records = sum(int(report.metrics.get("records") or 0) for report in published)

@@ -265,7 +265,7 @@ def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]
     """Check that nothing is lost or changed.
 
     Args:
-        notes: Commits of other programs, which are not harm by themselves.
+        notes: What is no harm by itself: commits of other programs, and tables that were made again.
     """
     if not state.logs and not harm:
         return TABLES_UNHARMED.unanswered(f"The lake {state.name} has taken in nothing yet.")
@@ -273,7 +273,7 @@ def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]
         state.lake,
         [failure_of(each) for each in harm],
         f"nothing is lost or changed in lake {state.name}",
-        {"commits of other programs": len(notes)},
+        {"notes": len(notes)},
         notes,
     )
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from spark_jobs import launch
@@ -27,18 +26,17 @@ from spark_jobs.contracts import (
     ValidateConfig,
 )
 from spark_jobs.errors import UsageError
-from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.view.alarms import damage_of, stops_of
+from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import due_expectations, keep_evaluated, page_of
 from spark_jobs.lake.view.harm import look_at_tables, remember_tables
-from spark_jobs.lake.view.lake_state import LakeState, has_uncommitted, read_state
+from spark_jobs.lake.view.lake_state import LakeState, accept_hanging, has_uncommitted, read_state
 from spark_jobs.lake.view.ledger_comparison import compare_with_ledger
-from spark_jobs.lake.view.log_state import ACCEPTED
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs, remote_of
 from spark_jobs.launch import IntakeResults
 from spark_jobs.outlines import Outline, Outline_co
-from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 
 from ..metadata.values import JsonValue, Observation, PathValue
@@ -321,14 +319,7 @@ def publish_waiting(run: Run) -> None:
         return
     which = logs, request.topics, request.include_internal, run.policies, True, READ_UNCOMMITTED
     run.start(PublishConfig(run.lake, run.run_id, run.as_of_ms, *which))
-    accepted = []
-    for log in restricted(run.state(), logs).logs:
-        if (oldest := log.hanging(run.as_of_ms)) is not None:
-            first = oldest.first_offset
-            said = f"{log.topic_partition}: the transaction of {oldest.producer} from offset {first} on hangs"
-            finding = found(ACCEPTED, said, start_offset=first, end_offset=first + 1)
-            accepted.append(PlacedFinding(finding, log.log, log.row.topic, log.row.partition))
-    record(run.lake, accepted, run.run_id, run.as_of_ms)
+    accept_hanging(restricted(run.state(), logs), run.run_id, run.as_of_ms)
 
 
 def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult, withdrawn: list[str]) -> None:
@@ -373,7 +364,8 @@ def _replace(run: Run, logs: tuple[str, ...] | None, done: StepResult, withdrawn
 def check_tables(run: Run) -> StepResult:
     """Check what other programs did to tables and archive since the last run."""
     done = StepResult()
-    seen = look_at_tables(run.lake)  # before the job, which records the state of the tables
+    # Before the job, which records the state of the tables.
+    seen = look_at_tables(run.lake, () if run.logs() == () else _followed(run))
     if seen.is_news:
         run.needs_to_act()
     if seen.needs_check:
@@ -383,6 +375,12 @@ def check_tables(run: Run) -> StepResult:
     done.state = state = run.state()
     done.answers.append(checks.tables_unharmed(state, harm, seen.notes))
     return done
+
+
+def _followed(run: Run) -> list[str]:
+    """Tables of topics that later steps make again if they are lost. Rows that do not decode are in no other table."""
+    assets = (*DecodedTopic.all_of(run.lake, run.policies), *LatestTopic.all_of(run.lake, run.policies))
+    return [asset.table.name for asset in assets]
 
 
 def expect(run: Run) -> StepResult:

@@ -184,8 +184,13 @@ class _WholeLake:
             for some in (table_things(state), archive_things(state, self._selection), file_things(state, archived))
             for thing in some
         ]
-        facts, logs = BatchFacts.read(state), self._logs(state)
-        things = [*self._chosen(state, things), *self._due(self._decoded_things(state))]
+        # What a lost table makes wrong is right again when the table is there: it is no harm of its own.
+        lost = {placed.table for placed in state.findings if placed.finding.rule == "table-missing"}
+        facts, logs = BatchFacts.read(state), [] if "offset_ledger" in lost else self._logs(state)
+        of_topics = self._decoded_things(state)
+        if "records" in lost:
+            of_topics = [thing for thing in of_topics if not thing.name.startswith("rows/")]
+        things = [*self._chosen(state, things), *self._due(of_topics)]
         self._total = self._done + len(things) + sum(self._sample.holds(f"log/{log}") for log in logs)
         self._total_bytes = sum(thing.size for thing in things)
         executor = self._executor()

@@ -63,6 +63,45 @@ def test_a_lost_table_of_a_topic_is_named_everywhere_and_the_command_makes_it_ag
     assert {kind: rows_of(made, kind) for kind in MADE_BY} == before
 
 
+MADE_AGAIN = ("records", "offset_ledger", "segments", "logs", "validations", "decoded", "latest")
+"""Lost tables that an ordinary run makes again."""
+
+
+@pytest.mark.parametrize("name", MADE_AGAIN)
+def test_a_lost_table_that_a_run_made_again_is_no_error_of_that_run(
+    made: Decoded, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {kind: rows_of(made, kind) for kind in MADE_BY}
+    shutil.rmtree(made.lake.path / "tables" / name)
+    with without_spark():
+        assert main(["run", str(made.source.path), "--lake", made.path]) == 0, capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert (said.count(f"table {name}"), "was lost" in said, commands_in(said)) == (1, True, []), said
+        assert main(["run", str(made.source.path), "--lake", made.path]) == 0
+        assert "was lost" not in capsys.readouterr().out
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 0, capsys.readouterr().out
+    assert {kind: rows_of(made, kind) for kind in MADE_BY} == before
+
+
+@pytest.mark.parametrize("name", ["records", "offset_ledger", "segments"])
+def test_what_follows_from_a_lost_table_has_no_line_and_no_command_of_its_own(
+    made: Decoded, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(made.lake.path / "tables" / name)
+    with without_spark():
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 2
+            said = capsys.readouterr().out
+            rebuild, run = commands_in(said)
+            assert f"--rebuild {name} --apply" in rebuild
+            assert not [line for line in said.splitlines() if "orders" in line and name not in line], said
+        for line in (rebuild, run):
+            assert main(shlex.split(line)[1:]) == 0
+        for command in ("status", "verify"):
+            assert main([command, made.path]) == 0, capsys.readouterr().out
+
+
 def test_a_lost_table_of_a_topic_that_no_policy_names_any_more_is_named_by_a_run_too(
     made: Decoded, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,7 +175,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "transaction-accepted": Rule(
             _INFO,
             Persistence.UNTIL_PUBLISHED,
-            "A transaction hung, and a run of maintenance was told to publish what waits for it.",
+            "A transaction hung, and the options of a run of maintenance said to publish what waits for it.",
             "Nothing: its records are in the table records_uncommitted. If it is aborted or committed, runs go on.",
         ),
         "rows-differ-from-ledger": Rule(

@@ -12,7 +12,7 @@ of a file unchanged is only found by ``loglake verify LAKE``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,6 +38,11 @@ from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
 from spark_jobs.placed_finding import PlacedFinding
 
+_MADE_AGAIN = frozenset(
+    {"logs", "segments", "validations", "batches", "transactions", "offset_ledger", "records", "records_uncommitted"}
+)
+"""Tables that runs make from the sources or from other tables. The others are history."""
+
 
 def cheap_check(lake: str) -> tuple[Finding, ...]:
     """Compare tables and archive with the records of the last run and with their own logs.
@@ -49,19 +54,30 @@ def cheap_check(lake: str) -> tuple[Finding, ...]:
     return *check_tables(lake, state), *look_at_files(lake, state).findings
 
 
-def check_tables(lake: str, state: TablesFile) -> tuple[Finding, ...]:
-    """The part of :func:`cheap_check` that is about tables."""
+def check_tables(lake: str, state: TablesFile, followed: Collection[str] = ()) -> tuple[Finding, ...]:
+    """The part of :func:`cheap_check` that is about tables.
+
+    Args:
+        followed: Tables of topics that this run writes, also where they were lost.
+    """
     findings: list[Finding] = []
     for name in TABLES:
         try:
             findings += _check_table(lake, name, state)
         except TableUnreadable as error:
             findings.append(found("table-went-back", str(error), file=table_uri(lake, name)))
-    findings += (
-        found("table-missing", f"table {each.name}: it was there and is gone. {accepts_loss(lake)}", file=each.uri)
-        for each in _lost_tables(lake)
-    )
+    for each in _lost_tables(lake):
+        if each.name in followed:
+            findings.append(_information(f"table {each.name}: it was lost; this run makes it again", each.uri))
+        else:
+            message = f"table {each.name}: it was there and is gone. {accepts_loss(lake)}"
+            findings.append(found("table-missing", message, file=each.uri))
     return tuple(findings)
+
+
+def _information(message: str, uri: str) -> Finding:
+    """About a table that was lost and needs no command."""
+    return replace(found("table-missing", message, file=uri), severity=Severity.INFO)
 
 
 def _lost_tables(lake: str) -> list[Table]:
@@ -103,10 +119,13 @@ def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iter
     uri = table_uri(lake, name)
     version = now.version
     if before.table_id is not None and before.table_id != now.table_id:
-        message = (
-            f"table {name}: the table of version {before.version} was lost, and another one was created in its place"
-        )
-        yield found("table-missing", message, file=uri)
+        lost = f"table {name}: the table of version {before.version} was lost"
+        made = commits_since(lake, name, -1)
+        is_ours = not made.foreign and made.missing_to is None
+        if name in _MADE_AGAIN and is_ours and now.rows >= before.rows >= 0:
+            yield _information(f"{lost}, and made again with {now.rows:,} rows", uri)
+        else:
+            yield found("table-missing", f"{lost}, and another one was created in its place", file=uri)
         return
     if version < before.version:
         message = f"table {name}: it is at version {version} and was at {before.version}: commits were lost"
@@ -212,13 +231,19 @@ class TablesSeen:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Findings that are only information: commits of other programs."""
+        """Findings that are only information: commits of other programs, and tables that were made again."""
         return tuple(finding.message for finding in self.findings if finding.severity is Severity.INFO)
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
         """Findings that are more than information."""
         return _wrong(self.findings)
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Tables that are gone."""
+        files = {finding.file for finding in self.wrong if finding.rule == "table-missing"}
+        return frozenset(name for name in TABLES if table_uri(self.lake, name) in files)
 
     @property
     def is_news(self) -> bool:
@@ -248,14 +273,17 @@ class TablesSeen:
         return tuple(made)
 
 
-def look_at_tables(lake: str) -> TablesSeen:
+def look_at_tables(lake: str, followed: Collection[str] = ()) -> TablesSeen:
     """Compare tables and archive with the records of the last run; cheap, because no table is read.
 
     The job ``check_foreign_rows`` records the present tables, so call this before it.
+
+    Args:
+        followed: Tables of topics that this run writes, also where they were lost.
     """
     state = tables_file.read_state(lake)
     archive = archive_check.look_at_files(lake, state)
-    findings = (*check_tables(lake, state), *archive.findings)
+    findings = (*check_tables(lake, state, followed), *archive.findings)
     return TablesSeen(lake, findings, bool(foreign_commits.unchecked_files(lake, "records")), archive)
 
 

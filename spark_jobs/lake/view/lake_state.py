@@ -17,6 +17,7 @@ from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name, newest_version
 from spark_jobs.lake.delta.tables.snapshots import read_rows
+from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
 from spark_jobs.lake.segments.ledger_ranges import unarchived
@@ -24,10 +25,11 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.expectation_results import results_file
 from spark_jobs.lake.view.ledger_states import is_alarming
-from spark_jobs.lake.view.log_state import LogState, natural_order
+from spark_jobs.lake.view.log_state import ACCEPTED, LogState, natural_order
 from spark_jobs.lake.view.open_findings import read_open_findings
 from spark_jobs.lake.view.open_transactions import read_open_transactions
 from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.placed_finding import PlacedFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def _kept_state(lake: str, versions: tuple[str, ...]) -> LakeState:
 def _read_state(lake: str) -> LakeState:
     rows = read_logs(lake)
     archived = read_segments(lake, live=False, joined=False)
+    has_segments = newest_version(lake, "segments") is not None  # else the lost table is the damage
     segments: dict[str, list[Segment]] = {log: [] for log in rows}
     for segment in archived:
         segments.setdefault(segment.log, []).append(segment)
@@ -139,12 +142,30 @@ def _read_state(lake: str) -> LakeState:
                 open_transactions=tuple(undecided.get(log, ())),
                 ledger=tuple(ledger.get(log, ())),
                 segment_offsets=tuple(sorted(s.base_offset for s in live)),
-                unarchived=tuple(unarchived(sorted(ingested, key=lambda s: s.base_offset), ledger.get(log, ()))),
+                unarchived=tuple(unarchived(sorted(ingested, key=lambda s: s.base_offset), ledger.get(log, ())))
+                if has_segments
+                else (),
             )
         )
     states.sort(key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log))
     strays = (row for log in ledger.keys() - rows.keys() for row in ledger[log] if is_alarming(row))
     return LakeState(lake, tuple(states), tuple(sorted(strays, key=lambda row: (row.log, row.start_offset))))
+
+
+def accept_hanging(state: LakeState, run_id: str, as_of_ms: int) -> None:
+    """Record that a user accepted the transactions that hang now: their warnings end.
+
+    Raises:
+        ConcurrentChange: Other runs kept recording findings meanwhile.
+    """
+    accepted = []
+    for log in state.logs:
+        if (oldest := log.hanging(as_of_ms)) is not None:
+            first = oldest.first_offset
+            said = f"{log.topic_partition}: the transaction of {oldest.producer} from offset {first} on hangs"
+            finding = found(ACCEPTED, said, start_offset=first, end_offset=first + 1)
+            accepted.append(PlacedFinding(finding, log.log, log.row.topic, log.row.partition))
+    record(state.lake, accepted, run_id, as_of_ms)
 
 
 def has_uncommitted(lake: str) -> bool:
