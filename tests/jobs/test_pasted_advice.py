@@ -973,6 +973,27 @@ def test_an_archived_file_that_changed_is_restored_with_the_printed_command(lake
     assert lake.verify()[0] == 0
 
 
+@pytest.mark.parametrize("gone", ["source", "segment"])
+def test_an_archived_file_that_its_source_lost_too_is_restored_only_from_a_copy(
+    lake: Lake, tmp_path: Path, gone: str
+) -> None:
+    assert lake.run()[0] == 0
+    copy = shutil.copytree(lake.source.path, tmp_path / "copy")
+    [archived] = (lake.path / "archive").rglob(f"{0:020d}*.log")
+    archived.unlink()
+    if gone == "source":
+        shutil.rmtree(lake.source.path)
+    else:
+        lake.log.segments()[0].unlink()
+    for code, printed in (lake.verify(), said(lake.capsys, "status", lake.path)):
+        assert code == 2
+        assert "The bytes are no longer where they were taken from." in printed
+        [line] = commands_in(printed)
+        assert "--from COPY --apply" in line, printed
+    assert said(lake.capsys, *shlex.split(line.replace("COPY", str(copy)))[1:])[0] == 0
+    assert lake.verify()[0] == said(lake.capsys, "status", lake.path)[0] == 0
+
+
 def test_a_marker_that_turned_below_the_frontier_is_named_and_mended_with_the_printed_command(lake: Lake) -> None:
     lake.log.append(4, **TRANSACTIONAL)
     lake.log.marker(7, handmade.ABORT)

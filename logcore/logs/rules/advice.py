@@ -17,6 +17,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {again}      the command that writes the rows of this table again
     {rebuild}    the command that makes this table again
     {made_again}  how this table comes back when it is lost
+    {restore}    how an archived file comes back: from its source, or only from a copy
     {salvage}    the command that publishes past lost offsets, unless that was done
     {policy:NAME=VALUE}  the command that sets a policy of the topic and runs the lake again
 
@@ -51,6 +52,16 @@ _SALVAGE = (
     "2, until a copy fills them."
 )
 
+_RESTORE = (
+    "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
+    "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
+)
+_RESTORE_FROM_COPY = (
+    "The bytes are no longer where they were taken from. `loglake repair {lake} --archive --from COPY --apply` "
+    "restores the file, where COPY is a copy of the log directory. Without a copy the bytes are lost: published rows "
+    "stay as they are, and this stays an error, with exit code 2."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class HarmedPlace:
@@ -67,6 +78,7 @@ class HarmedPlace:
         table: The table of the lake, such as `records` or `decoded/orders`.
         policies: The policies file of the lake.
         is_passed: Whether offsets after these are published.
+        has_origin: Whether an archived file can be read again where it was taken from.
         new: The directory for what a command writes.
         run_of_log: The command that runs only the log again.
         others: Other places with the same harm and the same `run`: one command is for all of them.
@@ -82,6 +94,7 @@ class HarmedPlace:
     table: str | None = None
     policies: str | None = None
     is_passed: bool = False
+    has_origin: bool = True
     new: str = "new"
     run_of_log: str | None = None
     others: tuple[HarmedPlace, ...] = ()
@@ -163,6 +176,7 @@ def filled(text: str, place: HarmedPlace) -> str:
         rebuild=_rebuild(place.table, run, lake),
         made_again=made_again(place.table, _rebuild(place.table, run, lake)),
         policy=policy,
+        restore=(_RESTORE if place.has_origin else _RESTORE_FROM_COPY).format(lake=lake),
         salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),
     )
     unknown = place.lake is not None and " LOGDIR " in said

@@ -14,10 +14,7 @@ _FOR_GOOD, _ONE_RUN, _WHILE_FILE_DIFFERS = Persistence.FOR_GOOD, Persistence.ONE
 
 _REPLACE = "`{run_of_log} --replace {offsets}` publishes again what the archive has."
 _WITHDRAW = "If rows were deleted on purpose: `loglake withdraw {lake} --apply`."
-RESTORE = (
-    "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
-    "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
-)
+RESTORE = "{restore}"
 RESTORE_AND_VALIDATE = (
     "`loglake repair {lake} --archive --apply && loglake repair {lake} --rebuild findings --apply && {run}` restores "
     "the archive from the source and validates it again. If the source has other bytes now, add `--from COPY` after "

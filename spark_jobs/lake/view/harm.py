@@ -322,7 +322,7 @@ def _of_findings(
         offsets = finding.start_offset, finding.end_offset
         what = f"{finding.rule}: {finding.message}"
         table = lost.get(finding.file or "") or table_of(lake, finding.file)
-        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table)
+        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table, finding)
         is_at_source = finding.rule == "archive-file-missing" and not _is_in(lake, finding.file)
         to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
         yield replace(harm, what_to_do=to_do)
@@ -353,8 +353,9 @@ def _harm(
     offsets: tuple[int | None, int | None],
     severity: Severity,
     table: str | None,
+    finding: Finding | None = None,
 ) -> Harm:
-    to_do = advice(rule, harmed_place(lake, log=row, offsets=offsets, table=table))
+    to_do = advice(rule, harmed_place(lake, log=row, finding=finding, offsets=offsets, table=table))
     name, log = (None, None) if row is None else (row.topic_partition, row.log)
     return Harm(what, log, name, offsets_text(*offsets), severity, to_do)
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.segments.filenames import TopicPartition
-from spark_jobs.errors import UsageError
+from logcore.storage.objects.addresses import is_object
+from spark_jobs.errors import TableUnreadable, UsageError
+from spark_jobs.lake.delta.tables.delta_log import newest_version
 from spark_jobs.lake.repair_commands import run_command
+from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
@@ -74,8 +79,25 @@ def harmed_place(
         table,
         policies,
         topic is not None and _is_salvaged(policies, topic),
+        finding is None or _has_origin(lake, finding),
         run_of_log=None if topic is None else run_command(lake, source, topic, partition),
     )
+
+
+def _has_origin(lake: str, finding: Finding) -> bool:
+    """Whether an archived file with this finding may be read again where it was taken from. No bytes are compared."""
+    if finding.file is None or not finding.rule.startswith("archive-file-"):
+        return True
+    origin = _origins(lake, newest_version(lake, "segments")).get(finding.file)
+    return origin is None or is_object(origin) or os.path.exists(origin)
+
+
+@lru_cache(maxsize=1)
+def _origins(lake: str, _version: int | None) -> dict[str, str]:
+    """Files of the source by files of the archive."""
+    with suppress(TableUnreadable):  # a finding of its own
+        return {storage.join(lake, each.path): each.origin_file for each in archive.read_segments(lake, live=False)}
+    return {}
 
 
 def _is_salvaged(policies: str | None, topic: str) -> bool:
