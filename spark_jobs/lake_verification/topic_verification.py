@@ -17,6 +17,7 @@ import numpy as np
 
 from logcore.columns.cleaning.offset_map import Offsets
 from logcore.logs.model.findings import Severity
+from logcore.logs.rules.advice import NOT_WANTED
 from spark_jobs.errors import StorageError, TableUnreadable
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.followed_topics import POLICY, keeps_tombstones
@@ -36,6 +37,7 @@ from spark_jobs.lake.published.published_rows import Span, published_rows
 from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.harmed_places import is_wanted
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     Thing,
@@ -146,10 +148,10 @@ class _Opened:
 def _said(place: Table, rule: str, message: str, file: str | None = None) -> PlacedFinding:
     """A finding about a table, with the way out."""
     first = f"Remove its directory {place.uri}, then run" if rule == _OF_LOG else "Run"
+    to_do = f"{first} `{topic_command(place.lake, _COMMANDS[place.kind], place.topic)}` to write it again."
     return finding(
         rule,
-        f"Table {place.name}: {message} {first} `{topic_command(place.lake, _COMMANDS[place.kind], place.topic)}` "
-        "to write it again.",
+        f"Table {place.name}: {message} {to_do if is_wanted(place.lake, place.name) else NOT_WANTED}",
         table=place.name,
         topic=place.topic,
         file=file,

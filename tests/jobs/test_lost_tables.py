@@ -108,11 +108,29 @@ def test_a_lost_table_of_a_topic_that_no_policy_names_any_more_is_named_by_a_run
     shutil.rmtree(made.lake.path / "tables" / "latest")
     made.policies.write_text(POLICIES.replace("    latest: delete\n", ""))
     with without_spark():
-        assert main(["run", str(made.source.path), "--lake", made.path]) == 2
-        assert "table latest/orders: it was there and is gone" in capsys.readouterr().out
+        for command in (["run", str(made.source.path), "--lake", made.path], ["status", made.path]):
+            assert main(command) == 2
+            said = capsys.readouterr().out
+            assert "table latest/orders: it was there and is gone" in said
+            assert ("No policy of the lake asks for this table any more" in said, commands_in(said)) == (True, []), said
+        assert main(["verify", made.path]) == 2
+        said = capsys.readouterr().out
+        assert ("No policy of the lake asks for this table any more" in said, commands_in(said)) == (True, []), said
         (made.lake.path / "topic_tables.json").unlink()
         for command in ("status", "verify"):
             assert main([command, made.path]) == 0, capsys.readouterr().out
+
+
+def test_a_damaged_table_of_a_topic_that_no_policy_names_any_more_has_no_command_that_is_refused(
+    made: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [file] = (made.lake.path / "tables" / "latest" / "orders").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    made.policies.write_text(POLICIES.replace("    latest: delete\n", ""))
+    with without_spark():
+        assert main(["verify", made.path]) == 2
+    said = capsys.readouterr().out
+    assert ("No policy of the lake asks for this table any more" in said, commands_in(said)) == (True, []), said
 
 
 def test_a_table_of_a_topic_that_was_never_made_is_not_lost(

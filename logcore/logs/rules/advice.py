@@ -15,6 +15,7 @@ A rule's `what_to_do` and `for_logs` are templates. A field in braces is what on
     {new}        the log directory that has it, for the checkpoints
     {table}      a table of the lake
     {again}      the command that writes the rows of this table again
+    {rows_again}  how its rows are written again
     {rebuild}    the command that makes this table again
     {made_again}  how this table comes back when it is lost
     {restore}    how an archived file comes back: from its source, or only from a copy
@@ -52,6 +53,11 @@ _SALVAGE = (
     "2, until a copy fills them."
 )
 
+NOT_WANTED = (
+    "No policy of the lake asks for this table any more, so no command writes it. Restore its directory from a backup, "
+    "or remove it."
+)
+"""What to do about a table of a topic that no policy names."""
 _RESTORE = (
     "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
     "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
@@ -78,6 +84,7 @@ class HarmedPlace:
         table: The table of the lake, such as `records` or `decoded/orders`.
         policies: The policies file of the lake.
         is_passed: Whether offsets after these are published.
+        is_wanted: Whether a policy asks for the table, if it is one of a topic.
         has_origin: Whether an archived file can be read again where it was taken from.
         new: The directory for what a command writes.
         run_of_log: The command that runs only the log again.
@@ -94,6 +101,7 @@ class HarmedPlace:
     table: str | None = None
     policies: str | None = None
     is_passed: bool = False
+    is_wanted: bool = True
     has_origin: bool = True
     new: str = "new"
     run_of_log: str | None = None
@@ -174,7 +182,8 @@ def filled(text: str, place: HarmedPlace) -> str:
         again=_again(place.table, run, lake),
         maintain=_maintain(lake),
         rebuild=_rebuild(place.table, run, lake),
-        made_again=made_again(place.table, _rebuild(place.table, run, lake)),
+        made_again=made_again(place.table, _rebuild(place.table, run, lake)) if place.is_wanted else NOT_WANTED,
+        rows_again=f"`{_again(place.table, run, lake)}` writes the rows again." if place.is_wanted else NOT_WANTED,
         policy=policy,
         restore=(_RESTORE if place.has_origin else _RESTORE_FROM_COPY).format(lake=lake),
         salvage=_PASSED if all(each.is_passed for each in places) else _SALVAGE.format(policy=policy),

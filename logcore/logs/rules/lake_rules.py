@@ -21,7 +21,7 @@ RESTORE_AND_VALIDATE = (
     "`--archive`, where COPY is a copy of the log directory."
 )
 """What to do for archived bytes that were validated when they had changed: the findings stay until that is repeated."""
-OF_A_TABLE = "`{again}` writes the rows again."
+OF_A_TABLE = "{rows_again}"
 """What to do for a data file of a table."""
 
 MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(

@@ -79,9 +79,22 @@ def harmed_place(
         table,
         policies,
         topic is not None and _is_salvaged(policies, topic),
+        is_wanted(lake, table),
         finding is None or _has_origin(lake, finding),
         run_of_log=None if topic is None else run_command(lake, source, topic, partition),
     )
+
+
+def is_wanted(lake: str, table: str | None) -> bool:
+    """Return whether a policy asks for a table such as ``latest/orders``; True for the other tables of a lake."""
+    kind, _, topic = (table or "").partition("/")
+    if not topic:
+        return True
+    try:
+        policy = read_policies(registry.recall(lake).policies).for_topic(topic)
+    except (UsageError, registry.RegistryError):
+        return True
+    return policy is not None and (policy.latest is not None if kind == "latest" else policy.decodes)
 
 
 def _has_origin(lake: str, finding: Finding) -> bool:
