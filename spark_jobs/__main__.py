@@ -18,7 +18,7 @@ from spark_jobs.contracts import CONFIGS, JobReport, as_json
 from spark_jobs.engine.job_engine import JobEngine
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
-from spark_jobs.outlines import Outline
+from spark_jobs.outlines import Outline, RecoverOutline
 
 _LISTED = 10
 """Logs beyond this many are only counted."""
@@ -69,7 +69,8 @@ def _changes(report: JobReport[Outline]) -> Iterator[str]:
 
 
 def _exit_code(report: JobReport[Outline]) -> ExitCode:
-    return exit_code(placed.finding for placed in report.findings)
+    code = exit_code(placed.finding for placed in report.findings)
+    return max(code, report.plan.exit_code) if isinstance(report.plan, RecoverOutline) else code
 
 
 if __name__ == "__main__":

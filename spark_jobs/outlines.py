@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 
 Scalar = str | int | float | bool | None
@@ -188,7 +189,17 @@ class VerifiedPart(Outline):
 class RecoverOutline(Outline):
     """Logs that are recovered, and what that loses: values as `loglake recover` prints them."""
 
-    logs: tuple[Mapping[str, object], ...]
+    logs: tuple[Mapping[str, Any], ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """As of `loglake recover`: also when the losses were recorded before."""
+        severities = {loss["severity"] for log in self.logs for loss in log.get("losses", ())}
+        if any(log["error"] is not None for log in self.logs):
+            return ExitCode.NOT_CHECKED
+        if Severity.ERROR in severities:
+            return ExitCode.DAMAGE
+        return ExitCode.WARNING if Severity.WARNING in severities else ExitCode.CLEAN
 
 
 # --- expectations ---------------------------------------------------------------------------------------------------

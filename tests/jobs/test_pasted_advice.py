@@ -384,6 +384,20 @@ def test_a_lake_whose_source_is_dead_gives_a_log_directory_with_the_printed_comm
     assert again.offsets() == {*range(30)}
 
 
+def test_the_log_directory_of_a_dead_source_that_lost_something_ends_with_the_code_of_damage(
+    lake: Lake, here: Path
+) -> None:
+    corrupt(lake.log.path)
+    assert lake.run()[0] == 2
+    shutil.rmtree(lake.source.path)
+    lake.run()
+    [command] = re.findall(r"`(echo [^`]+)`", said(lake.capsys, "status", lake.path)[1])
+    local = {**os.environ, "LOGLAKE_JOB_ENGINE": "local"}
+    for _ in range(2):
+        assert subprocess.run(command, shell=True, env=local, capture_output=True).returncode == 2
+        assert [log["losses"][0]["severity"] for log in json.loads((here / "new.jsonl").read_text())["plan"]["logs"]]
+
+
 WITHOUT_EFFECT = (
     *(("--replace", ".."), ("--fill-from", "/"), ("--remote", "/"), ("--forget-remote",), ("--move-source",)),
     *(("--mode", "reference"), ("--cluster", "a"), ("--high-watermark", "log-end"), ("--include-internal",)),

@@ -42,7 +42,13 @@ from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, TopicPartition, parse_partition_directory
 from logcore.storage.broker_state import StateReader
 from logcore.storage.partition_directories import partition_directory, refuse_changes
-from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
+from logcore.storage.partition_output import (
+    PartitionOutput,
+    check_root_files,
+    refuse_below,
+    write_lines_of_logs,
+    write_root_files,
+)
 from logcore.storage.source_errors import shown
 from logcore.texts import sentences
 from logcore.topics.topic_settings import TopicSetting, TopicSettings, settings_of_topics
@@ -102,6 +108,8 @@ class NewDirectory:
     files: Proposal
     root: RootLines
     summary: str
+    keeps_other_lines: bool = True
+    """Whether root files keep the lines of the other logs of the source: so partitions are put together one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +330,10 @@ def _write(
         made = plan.make(output)
         put(output, directory, made.files, progress)
     if arguments.checkpoints_out is not None:
-        write_root_files(root, arguments.checkpoints_out, directory.topic_partition, made.root)
+        if made.keeps_other_lines:
+            write_root_files(root, arguments.checkpoints_out, directory.topic_partition, made.root)
+        else:
+            write_lines_of_logs(arguments.checkpoints_out, {directory.topic_partition: made.root})
     return made
 
 

@@ -119,7 +119,7 @@ def _run_one(
 
         def make(_: PartitionOutput) -> NewDirectory:
             text = summary(plan, directory.topic_partition, arguments.out, terminal)
-            return NewDirectory(plan.files, plan.root, text)
+            return NewDirectory(plan.files, plan.root, text, keeps_other_lines=False)
 
         provenance = plan.provenance(shown(os.path.abspath(arguments.source)))
         return DirectoryPlan(

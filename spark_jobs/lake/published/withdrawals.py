@@ -230,12 +230,11 @@ def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int
     """Record what the ledger has as withdrawn in a table that was lost; return the number of ranges.
 
     Who withdrew them, when and why is lost. Below the mark of an expiry the cause is unknown if ``loglake withdraw``
-    ever wrote, or if ``runs`` does not say whether it did.
+    ever wrote, or if ``runs`` does not prove that it never did.
     """
     logs, table = archive.read_logs(lake), open_table(lake, "records")
     marks = versions(lake, "records", [f"{EXPIRED}{log}" for log in logs])
-    jobs = {row["job"] for row in read_rows(lake, "runs", ["job"]).to_pylist()}
-    below = Cause.EXPIRED if jobs and WITHDRAW not in jobs else Cause.UNKNOWN
+    below = Cause.EXPIRED if _has_never_withdrawn(lake) else Cause.UNKNOWN
     rows = [
         Withdrawal(
             log=log,
@@ -259,6 +258,16 @@ def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int
     ]
     _record(lake, rows, run_id)
     return len(rows)
+
+
+def _has_never_withdrawn(lake: str) -> bool:
+    """Whether ``runs`` proves that no ``withdraw`` ever wrote: it has all runs since the lake was made, and none."""
+    rows = read_rows(lake, "runs", ["job", "as_of_ms"]).to_pylist()
+    logs = open_table(lake, "logs")
+    made_ms = None if logs is None else logs.metadata().created_time
+    if not rows or made_ms is None or WITHDRAW in {row["job"] for row in rows}:
+        return False
+    return bool(min(row["as_of_ms"] for row in rows) <= made_ms)
 
 
 def _with_causes(lake: str, row: LedgerRow, mark: int, below: Cause) -> Iterator[tuple[LedgerRow, Cause]]:

@@ -155,6 +155,8 @@ def test_a_checkpoint_that_cannot_be_read_is_refused_unless_its_line_is_given(
 
 
 def test_root_files_are_written_when_requested(root: Path, tmp_path: Path) -> None:
+    """And have no line of a log that is not there."""
+    (root / "replication-offset-checkpoint").write_text("0\n2\norders 0 8\nother 3 7\n")
     recovered(root, tmp_path / "new" / "orders-0", "--recovery-point", "99", "--checkpoints-out", str(tmp_path / "new"))
     assert (tmp_path / "new" / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 8\n"
     assert (tmp_path / "new" / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 8\n"
