@@ -540,6 +540,8 @@ class TidyOutline(Outline):
     orphans: LakeFiles = LakeFiles()
     mergeable: Mergeable = Mergeable()
     unrecorded: int = 0
+    kept_orphans: LakeFiles = LakeFiles()
+    """Files that no row names, and that may be the only copy of their records."""
 
 
 @dataclass(frozen=True, slots=True)

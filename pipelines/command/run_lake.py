@@ -568,7 +568,7 @@ def _request(options: argparse.Namespace, lake: str) -> RunRequest:
     }
     request = registered_lakes.as_remembered(lake, RunRequest(**stated))
     _say_of_choice(lake, request)
-    unused = registered_lakes.unused_home()
+    unused = registered_lakes.unused_home(lake)
     if unused is not None:
         sys.stderr.write(f"note: {unused}\n")
     if request.policies is not None and not options.policies:

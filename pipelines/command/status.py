@@ -148,8 +148,10 @@ def _due(lake: RegisteredLake, now_ms: int) -> Iterator[str]:
         at_ms = min(midnight + ((now_ms - midnight) // policy.ingest + 1) * policy.ingest, midnight + _DAY_MS)
         at = _time(at_ms) if policy.ingest < _DAY_MS else f"every {policy.ingest // _DAY_MS} days"
         yield f"next intake: {at}, if its schedule is on"
+    elif lake.is_watched_by_sensor:
+        yield "next intake: when a segment is closed, if the sensor of Dagster is on; else by hand"
     else:
-        yield f"next intake: {policy.ingest}, by the policies"
+        yield "next intake: by hand, by the policies"
     modes = {"maintenance": f", {policy.nightly}"}
     for what, at_ms in _NIGHTLY_MS.items():
         at = _time(now_ms + (at_ms - now_ms) % _DAY_MS)

@@ -123,6 +123,8 @@ def _sentence(item: object, name: str, entry: str) -> str:
             counts = ((len(item.segments), "retired segment"), (len(item.ledgers), "ledger"))
             said = " and ".join(_counted(count, what) for count, what in counts if count)
             return f"finish what a stopped run began: {said}" if said else ""
+        case LakeFiles() if entry == "kept_orphans":
+            return ""  # a note of the check, also after `--apply`
         case LakeFiles():
             orphans = "files of the archive that belong to no segment"
             what = "the archived files of retired segments" if entry == "deletable" else orphans

@@ -250,8 +250,11 @@ def no_file_waits_for_deletion(state: LakeState, report: JobReport[TidyOutline],
     if kept:
         rows: list[list[str | int | None]] = [[each.log, each.base_offset, each.reason] for each in kept]
         shown = {**shown, "kept after their delay": table_value(["log", "base offset", "reason"], rows)}
-    what = f"{counted(count, 'file')} {done}"
-    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, is_of_plan=not applied)
+    what, notes = f"{counted(count, 'file')} {done}", []
+    if (orphans := report.plan.kept_orphans).count:
+        of_archive = f"{counted(orphans.count, 'file')} of the archive, {counted(orphans.bytes, 'byte')}"
+        notes.append(f"kept, though no segment has it: {of_archive}. There may be no other copy of the records")
+    return NO_FILE_WAITS_FOR_DELETION.answer(state.lake, failures, what, shown, notes, is_of_plan=not applied)
 
 
 def indexes_written(state: LakeState, report: JobReport[IndexesOutline], applied: bool) -> CheckAnswer:

@@ -46,6 +46,8 @@ class Proposal:
     """JSON Schema, for the format ``json``."""
     seen: tuple[str, ...]
     """What was seen, a sentence each."""
+    undecoded: float = 0.0
+    """Share of the records that the proposal does not decode."""
 
 
 def propose(lake: str, topic: str) -> tuple[Proposal, Proposal]:
@@ -99,9 +101,9 @@ def proposal(part: str, sample: Sequence[bytes | None]) -> Proposal:
     texts = sum(_is_text(body) for body in bodies)
     seen.append(f"{texts:,} are text in UTF-8")
     if _LEAST_SHARE * texts >= len(bodies):
-        of_json = _of_json(bodies, seen)
+        of_json, good = _of_json(bodies, seen)
         if of_json is not None:
-            return Proposal(part, "json", of_json, tuple(seen))
+            return Proposal(part, "json", of_json, tuple(seen), (len(bodies) - good) / len(sample))
     if texts == len(bodies):
         name = "uuid" if _decoded("uuid", None, bodies, []) == len(bodies) else "string"
         return Proposal(part, name, None, tuple(seen))
@@ -117,8 +119,11 @@ def _is_text(body: bytes) -> bool:
         return False
 
 
-def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] | None:
-    """The schema of JSON objects, or of arrays, if at least a few values are of that kind; else None."""
+def _of_json(bodies: Sequence[bytes], seen: list[str]) -> tuple[Mapping[str, object] | None, int]:
+    """The schema of JSON objects, or of arrays, if at least a few values are of that kind; else None.
+
+    And how many values decode with it.
+    """
     documents, objects, arrays = 0, SampledPlace(), SampledPlace()
     for body in bodies:
         try:
@@ -131,13 +136,14 @@ def _of_json(bodies: Sequence[bytes], seen: list[str]) -> Mapping[str, object] |
     parts = objects.kinds["object"] + arrays.kinds["array"]
     seen.append(f"{documents:,} are JSON documents, {parts:,} of them objects or arrays")
     if not parts or _LEAST_SHARE * parts < len(bodies):
-        return None
+        return None, 0
     notes: list[str] = []
     schema = _most_of(objects, arrays, parts, notes).schema("", notes)
     seen += notes
     if schema is None:
-        return None
-    return schema if _decoded("json", json.dumps(schema), bodies, seen) else None
+        return None, 0
+    good = _decoded("json", json.dumps(schema), bodies, seen)
+    return (schema if good else None), good
 
 
 def _most_of(objects: SampledPlace, arrays: SampledPlace, documents: int, notes: list[str]) -> SampledPlace:

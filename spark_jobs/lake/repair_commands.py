@@ -11,12 +11,14 @@ from functools import reduce
 from types import MappingProxyType
 
 from logcore.logs.rules.advice import log_options
+from logcore.segments.filenames import parse_topic_partition, segment_base_offset
 from logcore.storage.objects.addresses import is_object
 from logcore.texts import shell_word, shown
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.referenced_bytes import is_gone
 
 _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
@@ -124,13 +126,26 @@ def topic_command(lake: str, job: str, topic: str) -> str:
     return f"loglake {job} {shlex.quote(lake)} --replace {shell_word(topic)}"
 
 
+def of_logs(named: str) -> str:
+    """Return a sentence after others about a directory that has Kafka's logs, or is one; empty for all others."""
+    path = storage.absolute(named)
+    try:
+        names = [] if storage.is_remote(path) else os.listdir(path)
+    except OSError:
+        return ""
+    logs = (storage.join(path, name) for name in names if parse_topic_partition(name) is not None)
+    if not any(segment_base_offset(name) is not None for name in names) and all(map(is_gone, logs)):
+        return ""
+    return f" It has logs of Kafka: `loglake run {shell_word(named)} --lake LAKE` makes a lake of them, LAKE."
+
+
 def no_lake(named: str) -> str:
     """Return the sentences about a path that is no lake: how its lost description comes back, or which lake is meant.
 
     Args:
         named: The path, as it was typed or absolute.
     """
-    said = f"{shown(named)} is no lake: it has no {LAKE_FILE}."
+    said = f"{shown(named)} is no lake: it has no {LAKE_FILE}.{of_logs(named)}"
     lake = storage.absolute(named)
     if storage.has_files(storage.join(lake, "tables")):
         return f"{said} If it was lost, `{run_command(lake)}` writes a new one."

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,9 @@ def _infer(lake: str, topic: str) -> int:
             sys.stdout.write(f"    decode.{each.part}: {each.format}\n")
         if each.schema is not None:
             sys.stdout.write(f"    decode.{each.part}.schema: {files[each.part]}\n")
+    share = min(math.ceil(100 * sum(each.undecoded for each in proposals)) / 100, 1)
+    if share:
+        sys.stdout.write(f"    decode.undecoded.max: {share:g}  # as in the sample, rounded up\n")
     for each in proposals:
         if each.schema is not None:
             schema = json_shown(json.dumps(each.schema, indent=2, ensure_ascii=False))

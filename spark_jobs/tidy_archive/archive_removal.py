@@ -85,6 +85,8 @@ class RemovalPlan:
     folders: tuple[str, ...]
     """Empty folders, the innermost first."""
     kept: tuple[Kept, ...]
+    kept_orphans: tuple[LakeFile, ...] = ()
+    """Old enough, and maybe the only copy of their records."""
 
     def __bool__(self) -> bool:
         return bool(self.segments or self.files or self.orphans or self.folders)
@@ -138,18 +140,20 @@ def plan_removal(
         if file.placed_ms <= clocks.store_ms - clocks.longest_run_ms
     ]
     made_ms = _made_ms(lake)
-    orphans = [
-        LakeFile(path, file.size, age, max(age - clocks.orphan_after_ms, 0))
-        for path, file in listed.outside(named | {archive.stem_of(s.path) for s in gone})
-        for age in [min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms]
-        if is_unfinished(path) or not (file.placed_ms < made_ms or _is_uncovered(path, segments, validated))
-    ]
+    orphans: list[LakeFile] = []
+    kept_orphans: list[LakeFile] = []
+    for path, file in listed.outside(named | {archive.stem_of(s.path) for s in gone}):
+        waits_ms = (age := min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms) - clocks.orphan_after_ms
+        if waits_ms >= 0:
+            goes = is_unfinished(path) or not (file.placed_ms < made_ms or _is_uncovered(path, segments, validated))
+            (orphans if goes else kept_orphans).append(LakeFile(path, file.size, age, waits_ms))
     return RemovalPlan(
         tuple(going),
         _by_age(removed),
-        _by_age(file for file in orphans if file.age_ms >= clocks.orphan_after_ms),
+        _by_age(orphans),
         tuple(deletion.empty_folders(lake, ARCHIVE, unchanged_since_ms=clocks.store_ms - clocks.longest_run_ms)),
         tuple(kept),
+        _by_age(kept_orphans),
     )
 
 

@@ -254,6 +254,7 @@ class TidyArchivePlan:
             _listed(removal.orphans),
             Mergeable(len(joined), sum(each.size for each in joined), tuple(joined[:LISTED_FILES])),
             len(self.unrecorded),
+            _listed(removal.kept_orphans),
         )
 
 

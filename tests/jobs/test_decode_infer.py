@@ -12,6 +12,7 @@ import yaml
 from logcore.cli import main
 from spark_jobs.decode.inference import proposal
 from tests import handmade
+from tests.in_process import without_spark
 from tests.jobs.decoded_lake import Decoded
 
 
@@ -49,6 +50,25 @@ def test_the_printed_policy_and_schema_decode_every_sampled_record(tmp_path: Pat
         (2, 1.5, []),
     ]
     assert not {"mixed", "none"} & values[0].keys()
+
+
+def test_the_share_that_does_not_decode_with_the_proposal_is_accepted_by_the_printed_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    lake = Decoded(tmp_path)
+    lake.append((b"k1", b'{"id": 1}'), (b"k2", b'{"id": 2}'), *[(b"k3", b"{")] * 4)
+    assert main.main(["decode", lake.path, "--infer", "orders"]) == 0
+    said = capsys.readouterr().out
+    policy, _, schema = said.partition("\n# orders.value.json, a file beside the policies:\n")
+    proposed = yaml.safe_load(policy)["topics"]["orders"]
+    assert proposed["decode.undecoded.max"] == 0.67  # 4 of 6
+    (tmp_path / "orders.value.json").write_text(schema)
+    run = ["run", str(lake.source.path), "--lake", lake.path, "--policies", str(lake.policies)]
+    with without_spark():
+        for text, code in ((policy, 0), (policy.replace("decode.undecoded.max", "#"), 1)):
+            lake.policies.write_text(text)
+            assert main.main(run) == code, capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1088,8 +1088,9 @@ def test_maintenance_keeps_what_was_archived_before_the_segments_were_read_again
         assert "[0, 10)" in printed
     with monkeypatch.context() as patch:
         patch.setattr(storage, "clock_ms", lambda _: LATER_MS)
-        lake.maintain()
+        _, printed = lake.maintain()
     assert lake.archived() == before
+    assert "note of check no_file_waits_for_deletion: kept, though no segment has it: 1 file of the archive" in printed
 
 
 @pytest.mark.parametrize("table", ["logs", "segments"])
@@ -1128,6 +1129,17 @@ def test_a_lost_description_of_a_lake_is_written_again_with_the_command_that_eac
     [commands] = {tuple(commands_in(printed)) for _, printed in answers}
     assert said(lake.capsys, *shlex.split(commands[0])[1:])[0] == 0
     assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
+@pytest.mark.parametrize("where", [".", "orders-0"])
+def test_commands_on_a_lake_say_of_a_log_directory_how_it_becomes_one(lake: Lake, where: str) -> None:
+    commands = [("query", "show tables"), ("status",), ("runs",), ("decode",)]
+    logs = os.path.normpath(lake.source.path / where)
+    answers = [said(lake.capsys, command, logs, *more)[1] for command, *more in commands]
+    [line] = {line for printed in answers for line in commands_in(printed)}
+    assert all(line in printed for printed in answers)
+    assert said(lake.capsys, *shlex.split(line.replace("LAKE", str(lake.path)))[1:])[0] == 0
+    assert lake.offsets() == {*range(30)}
 
 
 def test_the_name_of_a_registered_lake_is_answered_with_its_path(lake: Lake) -> None:

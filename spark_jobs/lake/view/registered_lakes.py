@@ -127,11 +127,15 @@ def home_folder() -> str:
     return registry.home()
 
 
-def unused_home() -> str | None:
-    """Return a sentence about a folder ``.loglake`` here that has lakes and is not the home; None: there is none."""
+def unused_home(lake: str | None = None) -> str | None:
+    """Return a sentence about a folder ``.loglake`` here that has lakes which the home does not have.
+
+    Args:
+        lake: Only this lake counts; None: every lake.
+    """
     folder, home = os.path.abspath(".loglake"), registry.home()
-    lakes = registry.registrations(folder).lakes
-    if not lakes or os.path.realpath(folder) == os.path.realpath(home):
+    lakes = registry.registrations(folder).lakes.keys() - registry.registrations(home).lakes.keys()
+    if not lakes or (lake is not None and lake not in lakes):
         return None
     names = _few([shown(lake) for lake in sorted(lakes)])
     how = f"export LOGLAKE_HOME={quote(folder)}"

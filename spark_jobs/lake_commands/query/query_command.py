@@ -47,6 +47,7 @@ from logcore.storage.objects.answers import said
 from logcore.texts import shown
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
+from spark_jobs.lake.repair_commands import of_logs
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.connection import QueryRows
 from spark_jobs.lake_commands.query.lake_views import LakeView
@@ -245,7 +246,7 @@ def delta_folders(folder: str) -> list[LakeView]:
     if not paths:
         is_there = storage.has_files(folder) if storage.is_remote(folder) else os.path.isdir(folder)
         why = "there is no Delta table in it" if is_there else "there is no such folder"
-        raise UsageError(f"{shown(folder)} is no lake{', and ' if is_there else ': '}{why}.")
+        raise UsageError(f"{shown(folder)} is no lake{', and ' if is_there else ': '}{why}.{of_logs(folder)}")
     names = Counter(path.rpartition("/")[2].lower() for path in paths)
     views: dict[str, LakeView] = {}
     for path in paths:

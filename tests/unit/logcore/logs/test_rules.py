@@ -86,6 +86,7 @@ UNTIL_SOMETHING = {
     "remote-tier-unproven": Persistence.WHILE_REMOTE,
     "remote-range-left-out": Persistence.WHILE_REMOTE,
     "output-mismatch": Persistence.UNTIL_PUBLISHED,
+    "transaction-accepted": Persistence.UNTIL_PUBLISHED,
     "high-watermark-beyond-log-end": Persistence.UNTIL_LOG_END_PASSED,
 }
 

@@ -560,6 +560,23 @@ def test_three_intervals_without_a_success_are_a_missed_schedule(
     assert "next intake: 2027-01-15T08:05:00Z" in said
 
 
+@pytest.mark.parametrize(
+    ("policy", "line"),
+    [
+        ("{}", "next intake: when a segment is closed, if the sensor of Dagster is on; else by hand\n"),
+        ("{ingest: by hand}", "next intake: by hand, by the policies\n"),
+    ],
+)
+def test_a_lake_without_a_schedule_is_told_what_starts_its_next_intake(
+    policy: str, line: str, lakes: Path, status: Status
+) -> None:
+    lake = str(lakes / "sound")
+    (lakes / "policies.yaml").write_text(f"lake: {policy}\n")
+    intake = Intake(registry.recall(lake).intakes[0].sources, policies=str(lakes / "policies.yaml"))
+    registry.remember(lake, intake)
+    assert line in status(lake)[1]
+
+
 def test_during_the_first_run_it_says_so(lakes: Path, status: Status, capsys: Captured) -> None:
     assert status(lakes / "new") == (3, f"error: {lakes / 'new'} is no lake: it has no lake.json.\n")
     with lease.hold(str(lakes / "new"), "loglake run"):
