@@ -567,7 +567,7 @@ def test_three_intervals_without_a_success_are_a_missed_schedule(
         ("{ingest: by hand}", "next intake: by hand, by the policies\n"),
     ],
 )
-def test_a_lake_without_a_schedule_is_told_what_starts_its_next_intake(
+def test_status_says_what_starts_the_next_intake_of_a_lake_without_a_schedule(
     policy: str, line: str, lakes: Path, status: Status
 ) -> None:
     lake = str(lakes / "sound")
