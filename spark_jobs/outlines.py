@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
+from logcore.topics.placement import SourceDirectory
 
 Scalar = str | int | float | bool | None
 
@@ -310,25 +311,6 @@ class FollowingOutline(Outline, Generic[Topic_co]):
     """All topics that the policies name."""
 
     topics: tuple[Topic_co, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceDirectory:
-    """A log directory at a source.
-
-    Attributes:
-        path: Where it is.
-        broker: Id of its broker; None if meta.properties does not state it.
-        directory_id: Id of the directory; None before Kafka 3.7.
-        replicas: Topic partitions in it.
-        bytes: Of their segments.
-    """
-
-    path: str
-    broker: int | None
-    directory_id: str | None
-    replicas: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

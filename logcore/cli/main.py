@@ -78,7 +78,7 @@ GROUPS = {
         "ls": "ls /kafka-logs --topic orders",
         "dump": "dump /kafka-logs/orders-0 --offsets 100..110",
         "ledger": "ledger /kafka-logs --topic orders",
-        "transactions": "transactions /kafka-logs --state open",
+        "transactions": "transactions /kafka-logs --state torn --state hanging",
         "offsets": "offsets /kafka-logs --topic orders --at latest",
         "verify": "verify /kafka-logs",
         "compare": "compare /broker1 /broker2 --topic orders",

@@ -22,6 +22,10 @@ from logcore.segments.scanning.scan import ScannedBatch, Stretch
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from logcore.columns.decoding.batch_table import Table
+
+MAX_TIME_MS = (1 << 63) - 1
+
 
 class LogBatchFacts:
     """Iterates once over the facts of a log. The attributes are complete afterwards.
@@ -32,8 +36,10 @@ class LogBatchFacts:
         walk: It takes each fact before it asks for the next.
         cuts: Ascending offsets that transactions or ledger distinguish.
         rules: As for `checked_items`.
+        until_ms: Later times of batches do not count: the clock of a producer may be wrong.
 
     Attributes:
+        newest_ms: The newest time of a batch; -1 without one.
         end: The offset after the last batch.
         is_partial: A segment was not read to its end.
         damage_at_end: Why the bytes after the last batch cannot be trusted; None without such bytes, or while they are
@@ -42,9 +48,17 @@ class LogBatchFacts:
     """
 
     def __init__(
-        self, log: SourceLog, notes: Notes, walk: TransactionWalk, cuts: Sequence[int], rules: GapRules | None = None
+        self,
+        log: SourceLog,
+        notes: Notes,
+        walk: TransactionWalk,
+        cuts: Sequence[int],
+        rules: GapRules | None = None,
+        until_ms: int = MAX_TIME_MS,
     ) -> None:
         self._log, self._notes, self._walk, self._cuts, self._rules = log, notes, walk, cuts, rules
+        self._until_ms = until_ms
+        self.newest_ms = -1
         self._current: dict[int, tuple[int, int]] = {}
         self._settled: list[pa.RecordBatch] = []
         self.end = 0
@@ -59,6 +73,7 @@ class LogBatchFacts:
                 continue
             self.damage_at_end = str(item.reason) if isinstance(item, Stretch) and not item.tail else None
             facts: Iterable[BatchFact]
+            self.newest_ms = max(self.newest_ms, self._newest(item))
             if isinstance(item, Stretch | ScannedBatch):
                 facts = (fact_of(item, segment.path),)
             else:
@@ -74,13 +89,23 @@ class LogBatchFacts:
         # A finding without a position concerns the whole file.
         self.is_partial = any(each.position is None for each in self._notes.findings[said:])
 
+    def _newest(self, item: Stretch | ScannedBatch | Table) -> int:
+        if isinstance(item, Stretch):
+            return -1
+        if isinstance(item, ScannedBatch):
+            return item.header.max_timestamp if item.header.max_timestamp <= self._until_ms else -1
+        from logcore.columns.kernels import batch_row
+
+        times = item[:, batch_row.MAX_TIMESTAMP]
+        return int(times.max(initial=-1, where=times <= self._until_ms))
+
     def view(self) -> TransactionView:
         """The view of the walk, with the transactions that were settled in tables. Call it once."""
         view = self._walk.view()
         settled = (
-            Transaction(*numbers, TransactionState(state))  # type: ignore[call-arg]
+            Transaction(*numbers, TransactionState.COMMITTED, epoch)  # type: ignore[call-arg]
             for batch in self._settled
-            for *numbers, state in zip(*batch.to_pydict().values(), strict=True)
+            for *numbers, _, epoch in zip(*batch.to_pydict().values(), strict=True)
         )
         return replace(view, transactions=tuple(sorted((*view.transactions, *settled), key=lambda t: t.first_offset)))
 

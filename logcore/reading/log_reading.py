@@ -17,7 +17,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRang
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
-from logcore.reading.log_facts import LogBatchFacts
+from logcore.reading.log_facts import MAX_TIME_MS, LogBatchFacts
 from logcore.reading.read_options import Notes, ReadOptions
 from logcore.reading.segment_reading import rules_of_gaps
 from logcore.reading.visible_offsets import requested_high_watermark
@@ -43,6 +43,7 @@ class LogReading:
         log_end_offset: The offset after the last batch.
         begun: By (producer id, first offset), the first fact of each undecided transaction.
         lost: Committed offsets after the log end; None without any.
+        newest_ms: The newest time of a batch; -1 without one.
     """
 
     log: SourceLog
@@ -53,9 +54,12 @@ class LogReading:
     log_end_offset: int
     begun: dict[tuple[int, int], BatchFact]
     lost: LedgerRange | None = None
+    newest_ms: int = -1
 
 
-def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: bool = True) -> LogReading:
+def read_log(
+    log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: bool = True, until_ms: int = MAX_TIME_MS
+) -> LogReading:
     """Read a log and derive its transactions.
 
     Args:
@@ -63,6 +67,7 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: b
         options: The high watermark, and whether the log is compacted.
         notes: Gets the findings about the log's bytes, but not those of the view.
         says_gaps: Report missing offsets between segments; the ledger has them as ranges.
+        until_ms: Later times of batches do not count.
 
     Raises:
         LogError: The batches contradict each other.
@@ -76,7 +81,8 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: b
         high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
     )
     cuts = sorted((log.log_start_offset, limit))
-    facts = LogBatchFacts(log, notes, walk, cuts, rules if says_gaps else GapRules(compacted_by_policy=True))
+    said = rules if says_gaps else GapRules(compacted_by_policy=True)
+    facts = LogBatchFacts(log, notes, walk, cuts, said, until_ms)
     folded = tuple(fold(walk.over(facts), cuts))
     view = facts.view()
     # A broker drops a log that ends below its start, and begins there.
@@ -90,7 +96,7 @@ def read_log(log: SourceLog, options: ReadOptions, notes: Notes, *, says_gaps: b
         view.last_stable_offset, high_watermark=high_watermark, log_start_offset=log.log_start_offset
     )
     view = replace(view, last_stable_offset=stable)
-    return LogReading(log, folded, view, rules, high_watermark, end, facts.begun, lost)
+    return LogReading(log, folded, view, rules, high_watermark, end, facts.begun, lost, facts.newest_ms)
 
 
 def _lost_end(log: SourceLog, facts: LogBatchFacts, end: int, high_watermark: int | None) -> LedgerRange | None:

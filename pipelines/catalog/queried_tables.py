@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from logcore.logs.model.findings import Severity
+from logcore.topics.placement import NO_LEADER, NOT_PREFERRED, UNDER_REPLICATED
 from spark_jobs.lake.view.cluster_tables import TABLES_OF, group_lags
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.lake.view.placement import NO_LEADER, NOT_PREFERRED, UNDER_REPLICATED, read_placement
+from spark_jobs.lake.view.placement import read_placement
 from spark_jobs.lake.view.shown_tables import table_address, table_figures
 
 from ..metadata.values import Metadata, table_value

@@ -1,7 +1,6 @@
 """The job `cluster`: what the internal topics at a lake's sources say, as tables.
 
 internal_sources    the logs of internal topics, by cluster
-source_directories  the log directories at the sources
 commit_rows         commits of offsets, from `__consumer_offsets`
 new_commits         which of them the table lacks
 group_rows          groups with their offsets and members, from `__consumer_offsets`

@@ -18,7 +18,6 @@ Rows of the groups in `__consumer_offsets`, with their offsets, members and lag.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,14 +30,11 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.consumer_groups import FoundGroup
 from logcore.reading.internal_topics.log_ends import LogEnds
 from logcore.reading.read_options import Notes
-from logcore.segments.filenames import META_PROPERTIES_FILE, DirectoryKind
-from logcore.segments.side_files.checkpoints import parse_meta_properties
-from logcore.storage.broker_state import MAX_PROPERTIES
+from logcore.reading.source_directories import source_directories
 from logcore.storage.discovery import shown
-from logcore.storage.objects.addresses import directory_of
-from logcore.storage.source_reads import read_file
 from logcore.topics.group_states import GroupStates
 from logcore.topics.internal_topics import InternalTopic
+from logcore.topics.placement import SourceDirectory
 from spark_jobs.cluster.internal_sources import NOT_READ, ClusterLogs, Row, clusters_of, logs_at, standing, time_of
 from spark_jobs.cluster.metadata_rows import TABLES_OVER_TIME, MetadataRows
 from spark_jobs.cluster.new_commits import LogStart, NewCommits, both_names, known_rows
@@ -56,7 +52,7 @@ from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, has_cluster
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.outlines import ClusterFinding, ClusterOutline, SourceDirectory
+from spark_jobs.outlines import ClusterFinding, ClusterOutline
 from spark_jobs.placed_finding import PlacedFinding
 
 GroupRows = dict[str, list[Row]]
@@ -505,36 +501,3 @@ def _key(row: Row, identity: Sequence[str]) -> tuple[object, ...]:
 
 def _content(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _PLACES}
-
-
-def source_directories(logs: Iterable[SourceLog]) -> tuple[SourceDirectory, ...]:
-    """Return the log directories of some logs, by path.
-
-    Args:
-        logs: All replicas at the sources.
-    """
-    by_directory: dict[str, list[SourceLog]] = {}
-    for log in logs:
-        if log.kind is DirectoryKind.ZOOKEEPER:
-            continue
-        by_directory.setdefault(directory_of(log.directory), []).append(log)
-    return tuple(_directory(path, found) for path, found in sorted(by_directory.items()))
-
-
-def _directory(path: str, logs: list[SourceLog]) -> SourceDirectory:
-    properties = _properties(path)
-    broker = properties.get("node.id", properties.get("broker.id"))  # broker.id before KRaft
-    return SourceDirectory(
-        path,
-        int(broker) if broker is not None and broker.isascii() and broker.isdigit() else None,
-        properties.get("directory.id"),
-        len(logs),
-        sum(segment.size for log in logs for segment in log.segments),
-    )
-
-
-def _properties(path: str) -> Mapping[str, str]:
-    try:
-        return parse_meta_properties(read_file(os.path.join(path, META_PROPERTIES_FILE), MAX_PROPERTIES))
-    except (LogError, OSError):  # the job `ingest` reports it
-        return {}

@@ -17,18 +17,14 @@ import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from logcore.cli.output.aligned_table import aligned_table
+from logcore.cli.internal_topics.placement import placement_text
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.texts import shown
 from spark_jobs.errors import UsageError, guarded
 from spark_jobs.lake_commands.outcome import lake_at, run_job
-
-if TYPE_CHECKING:
-    from spark_jobs.lake.view.placement import Placement
 
 
 def cluster_command(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +82,8 @@ def _cluster(options: argparse.Namespace) -> int:
         sys.stdout.write("nothing new\n")
     is_fine = described.logs and not described.waits and not described.findings
     if options.placement:
-        from spark_jobs.lake.view.placement import NOT_PREFERRED, read_placement
+        from logcore.topics.placement import NOT_PREFERRED
+        from spark_jobs.lake.view.placement import read_placement
 
         placement = read_placement(lake, described.directories)
         sys.stdout.write(placement_text(placement))
@@ -107,68 +104,3 @@ def _unusable(sources: Sequence[str]) -> ExitCode:
         if finding.severity is Severity.ERROR and finding.file in named:
             notes.say(finding)
     return notes.exit_code
-
-
-LISTED = 50
-"""Partitions that are named at most."""
-
-
-def placement_text(placement: Placement) -> str:
-    """Return the report, with a line break at its end."""
-    if not placement.partitions and not placement.brokers:
-        return "placement: not known, because no source had the log of __cluster_metadata\n"
-    kinds = list(dict.fromkeys(each.problem for each in placement.problems))
-    counts = "".join(f", {kind} {placement.count(kind):,}" for kind in kinds)
-    parts = [
-        f"placement: partitions {placement.partitions:,}, brokers {len(placement.brokers):,}{counts}",
-        aligned_table(
-            ("broker", "rack", "state", "replicas", "leaders", "preferred", "out of sync"),
-            [
-                (
-                    str(each.broker),
-                    each.rack or "-",
-                    each.state,
-                    *(f"{count:,}" for count in (each.replicas, each.leaders, each.preferred, each.out_of_sync)),
-                )
-                for each in placement.brokers
-            ],
-            numbers=(0, 3, 4, 5, 6),
-        ).rstrip("\n"),
-        aligned_table(
-            ("broker", "directory", "replicas", "found", "bytes", "path"),
-            [
-                (
-                    _name(each.broker),
-                    each.directory or "-",
-                    f"{each.replicas:,}",
-                    _or_dash(each.found),
-                    _or_dash(each.bytes),
-                    each.path or "-",
-                )
-                for each in placement.directories
-            ],
-            numbers=(0, 2, 3, 4),
-        ).rstrip("\n"),
-    ]
-    shown = placement.problems[:LISTED]
-    if shown:
-        rows = [
-            (each.topic_partition, each.problem, _name(each.leader), _numbers(each.replicas), _numbers(each.isr))
-            for each in shown
-        ]
-        parts.append(aligned_table(("partition", "problem", "leader", "replicas", "isr"), rows).rstrip("\n"))
-    if len(shown) < len(placement.problems):
-        parts.append(f"and {len(placement.problems) - len(shown):,} more partitions")
-    return "\n\n".join(parts) + "\n"
-
-
-def _name(broker: int | None) -> str:
-    return "-" if broker is None else str(broker)
-
-
-def _or_dash(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
-
-
-def _numbers(values: tuple[int, ...]) -> str:
-    return ",".join(map(str, values)) or "-"

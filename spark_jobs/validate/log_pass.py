@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.checking.committed_runs import SCHEMA, settled_runs
+from logcore.columns.checking.committed_runs import SCHEMA, SETTLED, settled_runs
 from logcore.columns.checking.fact_runs import numbers_of, trusted_rows
 from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
@@ -190,7 +190,8 @@ def _runs(
 
 def _transactions(walked: Sequence[Transaction], settled: Sequence[pa.RecordBatch]) -> pa.Table:
     columns = {name: [getattr(each, name) for each in walked] for name in SCHEMA.names}
-    table = pa.concat_tables([pa.table(columns, schema=SCHEMA), pa.Table.from_batches(settled, schema=SCHEMA)])
+    of_runs = pa.Table.from_batches(settled, schema=SETTLED).select(SCHEMA.names)
+    table = pa.concat_tables([pa.table(columns, schema=SCHEMA), of_runs])
     return table.sort_by("first_offset") if settled else table
 
 

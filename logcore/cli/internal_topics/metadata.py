@@ -37,7 +37,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(func=run)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ("text", "jsonl")) -> None:
     """Add the options that `metadata` and `topics` share."""
     add_paths(parser)
     add_choice_of_moment(parser)
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only what the latest snapshot covers; the end of the log may still change",
     )
-    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.add_argument("--format", choices=formats, default="text")
     parser.set_defaults(parser=parser, topic=None, partition=None)
 
 

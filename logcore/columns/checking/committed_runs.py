@@ -38,7 +38,9 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("state", pa.string()),
 ]
 SCHEMA = pa.schema(_FIELDS)
-"""Columns of transactions: the fields of :class:`logcore.logs.model.transactions.Transaction`."""
+"""Columns of transactions in a lake."""
+SETTLED = SCHEMA.append(pa.field("marker_epoch", pa.int32()))
+"""The fields of :class:`logcore.logs.model.transactions.Transaction`."""
 
 _Numbers = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
@@ -72,7 +74,7 @@ def settled_runs(
         chunk: As for `logcore.columns.checking.fact_runs.each_fact`.
         cuts: Ascending offsets that transactions or ledger distinguish, with log start and high watermark.
         walk: It takes each fact before it asks for the next.
-        settled: Committed transactions, with SCHEMA; the walk does not know them.
+        settled: Committed transactions, with SETTLED; the walk does not know them.
     """
     transactional = flags_of(chunk, "is_transactional")
     if np.count_nonzero(transactional) < LEAST_ROWS:
@@ -175,7 +177,8 @@ def _transactions(run: _Rows) -> pa.RecordBatch:
     )
     arrays = [pa.array(each[in_order], field.type) for each, field in zip(columns, SCHEMA, strict=False)]
     state = pa.repeat(pa.scalar(str(TransactionState.COMMITTED)), len(in_order))
-    return pa.RecordBatch.from_arrays([*arrays, state], schema=SCHEMA)
+    marker_epoch = pa.array(run.epoch[markers][in_order], pa.int32())
+    return pa.RecordBatch.from_arrays([*arrays, state, marker_epoch], schema=SETTLED)
 
 
 def _fact(run: _Rows, chunk: pa.RecordBatch, row: int) -> BatchFact:

@@ -72,6 +72,8 @@ class Transaction:
         last_offset: Of its data, inclusive.
         marker_offset: Of the marker that decided it; None while undecided.
         state: Its outcome.
+        marker_epoch: The epoch in its marker, also in one that is not yet below the high watermark; None without one.
+            Since transaction version 2 it is greater than that of the data, and no other transaction has it.
     """
 
     producer_id: int
@@ -80,6 +82,7 @@ class Transaction:
     last_offset: int
     marker_offset: int | None
     state: TransactionState
+    marker_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +247,21 @@ class TransactionWalk:
         if current is None:
             return
         if decides:
-            self._settle(batch.producer_id, current, outcome, batch.base_offset)
+            self._settle(batch.producer_id, current, outcome, batch.base_offset, batch.producer_epoch)
         else:
             # Data of this producer after the marker is another transaction, whatever happens to the marker.
-            self._settle(batch.producer_id, current, TransactionState.OPEN, None)
+            self._settle(batch.producer_id, current, TransactionState.OPEN, None, batch.producer_epoch)
 
-    def _settle(self, producer_id: int, current: _InProgress, state: TransactionState, marker: int | None) -> None:
-        self._settled.append(
-            Transaction(producer_id, current.producer_epoch, current.first_offset, current.last_offset, marker, state)
-        )
+    def _settle(
+        self,
+        producer_id: int,
+        current: _InProgress,
+        state: TransactionState,
+        marker: int | None,
+        marker_epoch: int | None = None,
+    ) -> None:
+        data = (current.producer_epoch, current.first_offset, current.last_offset)
+        self._settled.append(Transaction(producer_id, *data, marker, state, marker_epoch))
 
     def _lose_sight(self, start: int, end: int) -> None:
         """Offsets [start, end) are lost: no marker after them decides what is in progress now."""

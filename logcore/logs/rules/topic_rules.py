@@ -34,6 +34,27 @@ TOPIC_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             "The paths may have all partitions of `__consumer_offsets`: no `__cluster_metadata` is there to say so.",
             "Name the folder `metadata.log.dir` of a controller too.",
         ),
+        "coordinator-partitions-missing": Rule(
+            Severity.INFO,
+            Persistence.ONE_RUN,
+            "The paths have only some of the partitions of `__transaction_state`. Each transactional id is in one: the "
+            "transactions of all other ids have no coordinator in the list.",
+            "Name the log directories of all disks and brokers that have the other partitions.",
+        ),
+        "transaction-torn": Rule(
+            Severity.ERROR,
+            Persistence.ONE_RUN,
+            "A transaction is committed in one partition and aborted or open in another, or it has ended for its "
+            "coordinator and a partition has no marker. Readers see a part of it.",
+            "Compare other copies of the partitions that the message names: the marker may be in one of them.",
+        ),
+        "transaction-hanging": Rule(
+            Severity.ERROR,
+            Persistence.ONE_RUN,
+            "A partition has data of a transaction that no coordinator will end. Readers with `read_committed` stop "
+            "there, and the log is not cleaned or tiered from there on.",
+            "Check with `kafka-transactions.sh find-hanging` at the brokers; its `abort` writes the marker.",
+        ),
         "commit-beyond-log-end": Rule(
             Severity.WARNING,
             Persistence.ONE_RUN,

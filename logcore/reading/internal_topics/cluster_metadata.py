@@ -33,6 +33,7 @@ from logcore.segments.scanning.scan import Stretch, scan
 from logcore.storage.discovery import read_file, shown
 from logcore.storage.source_reads import read_range
 from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
+from logcore.topics.internal_topics import InternalTopic
 from logcore.zookeeper.kafka_nodes import UnreadNodes, chroots, cluster_state
 
 TIERED = "remote.storage.enable"
@@ -260,6 +261,25 @@ def read_cluster_state(log: SourceLog, notes: Notes, moment: Moment) -> ReadStat
         records.add_to(state, record)
     note_what_does_not_count(state, log, notes)
     return ReadState(state, end_offset, snapshot_end, log.high_watermark or 0, records.lost_from)
+
+
+def partitions_there(
+    logs: Iterable[SourceLog], others: Iterable[SourceLog], topic: InternalTopic
+) -> tuple[list[int], int | None]:
+    """Return which partitions of a topic are at a source, and how many it has.
+
+    Args:
+        logs: Logs of the topic.
+        others: All logs at the source: a log of `__cluster_metadata` among them says how many partitions there are.
+        topic: The topic.
+    """
+    there = sorted({log.topic_partition.partition for log in logs})
+    metadata = next((log for log in others if log.is_metadata), None)
+    if metadata is None:
+        return there, None
+    state = read_cluster_state(metadata, Notes(), Moment()).state
+    found_ids = (key for key, row in state.topics.items() if row.fields["topic"] == topic)
+    return there, next((len(state.partitions.get(topic_id, ())) or None for topic_id in found_ids), None)
 
 
 def zookeeper_states(log: SourceLog, notes: Notes, moment: Moment) -> Iterator[ReadState]:

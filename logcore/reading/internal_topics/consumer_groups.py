@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
-from logcore.reading.internal_topics.cluster_metadata import Moment, note_unread_nodes, read_cluster_state
+from logcore.reading.internal_topics.cluster_metadata import Moment, note_unread_nodes, partitions_there
 from logcore.reading.internal_topics.internal_logs import internal_records
 from logcore.reading.internal_topics.zookeeper_nodes import read_nodes
 from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.control import ControlType
 from logcore.segments.filenames import DirectoryKind
-from logcore.topics.cluster_states import ClusterState
 from logcore.topics.group_states import GroupState, GroupStates
 from logcore.topics.internal_topics import InternalTopic
 from logcore.zookeeper.kafka_nodes import UnreadNodes, chroots
@@ -29,7 +28,7 @@ class FoundGroup:
     state: GroupState
 
 
-def note_absent_partitions(logs: Iterable[SourceLog], others: Iterable[SourceLog], notes: Notes) -> None:
+def note_absent_partitions(logs: Sequence[SourceLog], others: Iterable[SourceLog], notes: Notes) -> None:
     """Report which partitions of `__consumer_offsets` are there, unless the metadata of the cluster says it is all.
 
     Args:
@@ -37,11 +36,9 @@ def note_absent_partitions(logs: Iterable[SourceLog], others: Iterable[SourceLog
         others: All logs at the source: a log of `__cluster_metadata` among them says how many partitions there are.
         notes: Gets the finding.
     """
-    there = sorted(log.topic_partition.partition for log in logs)
-    if not there:
+    if not logs:
         return
-    metadata = next((log for log in others if log.is_metadata), None)
-    known = None if metadata is None else _partition_count(read_cluster_state(metadata, Notes(), Moment()).state)
+    there, known = partitions_there(logs, others, InternalTopic.CONSUMER_OFFSETS)
     names = ", ".join(map(str, there))
     at_paths = f"Of __consumer_offsets the paths have {'partition' if len(there) == 1 else 'partitions'} {names}"
     if len(there) < (known or there[-1] + 1):
@@ -51,11 +48,6 @@ def note_absent_partitions(logs: Iterable[SourceLog], others: Iterable[SourceLog
     elif known is None:
         message = f"{at_paths}. Whether the topic has more, with more groups, is not known without __cluster_metadata."
         notes.say(found("group-partitions-unknown", message))
-
-
-def _partition_count(state: ClusterState) -> int | None:
-    found_ids = (key for key, row in state.topics.items() if row.fields["topic"] == InternalTopic.CONSUMER_OFFSETS)
-    return next((len(state.partitions.get(topic_id, ())) or None for topic_id in found_ids), None)
 
 
 def read_groups(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from logcore.topics.placement import SourceDirectory
 from spark_jobs.contracts import ClusterConfig, as_json
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
 from spark_jobs.lake.delta.tables import delta_log
@@ -20,7 +21,7 @@ from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
-from spark_jobs.outlines import ClusterOutline, SourceDirectory
+from spark_jobs.outlines import ClusterOutline
 
 FOLDER = "cluster_readings"
 VERSION = 3

@@ -75,7 +75,8 @@ BESIDE_SEGMENTS = {
 ABOUT_INTERNAL_TOPICS = {
     *("message-not-read", "message-not-interpreted", "no-internal-topic", "commit-beyond-log-end"),
     "commit-below-log-start",
-    *("group-partitions-missing", "group-partitions-unknown"),
+    *("group-partitions-missing", "group-partitions-unknown", "coordinator-partitions-missing"),
+    *("transaction-torn", "transaction-hanging"),
     *("metadata-log-starts-late", "metadata-transaction-open", "settings-in-doubt", "snapshots-at-one-offset"),
     *("zookeeper-damaged", "zookeeper-cut-off", "zookeeper-transactions-missing"),
 }

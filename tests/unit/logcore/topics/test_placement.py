@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.lake.view.placement import (
+from logcore.cli.internal_topics.placement import LISTED, placement_text
+from logcore.topics.placement import (
     NO_LEADER,
     NOT_PREFERRED,
     UNDER_REPLICATED,
     BrokerPlacement,
     DirectoryPlacement,
     Placement,
+    SourceDirectory,
     placement_of,
 )
-from spark_jobs.lake_commands.cluster import LISTED, placement_text
-from spark_jobs.outlines import SourceDirectory
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 
