@@ -9,15 +9,17 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pipelines.run.check_definitions import OF_MAINTENANCE
 from spark_jobs.engine.executor import Result, Task, perform
 from spark_jobs.engine.job_engine import JOB_ENGINE_VARIABLE, JobEngine
+from spark_jobs.lake.view.dagster_reports import record_answers
 
 if TYPE_CHECKING:
-    from pipelines.command.dagster_history import DagsterHistory
     from pipelines.run.direct import FinishedRun
 
 EVERY_JOB_ON_SPARK = os.environ.get("LOGLAKE_TEST_EVERY_JOB_ON_SPARK") == "1"
@@ -69,13 +71,25 @@ def unreported() -> Iterator[None]:
     if EVERY_JOB_ON_SPARK:
         yield
         return
-    from pipelines.command.dagster_history import DagsterHistory
-    from pipelines.events import keep_answers
-
-    def only_in_the_home(history: DagsterHistory, run: FinishedRun) -> None:
-        for done in run.steps.results.values():
-            keep_answers(history.instance, run.lake, run.run_id, done)
+    from pipelines.command import run_lake, watch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DagsterHistory, "record", only_in_the_home)
+        patch.setattr(run_lake, "open_dagster_history", AnswersInHome)
+        patch.setattr(watch, "open_dagster_history", AnswersInHome)
         yield
+
+
+@dataclass(frozen=True)
+class AnswersInHome:
+    """A history that keeps what a later run asks it for, which checks have which answers, and no events."""
+
+    folder: str
+
+    def record(self, run: FinishedRun) -> None:
+        """Keep the answers of a run."""
+        for done in run.steps.results.values():
+            if answers := {each.name: each.recorded for each in done.answers if each.asset not in OF_MAINTENANCE}:
+                record_answers(run.lake, self.folder, run.run_id, answers)
+
+    def close(self) -> None:
+        """Nothing is open."""
