@@ -29,7 +29,7 @@ def report(state: ClusterState, directories: Iterable[SourceDirectory], topics: 
     Args:
         state: The cluster.
         directories: The log directories at the sources.
-        topics: Those whose placement is judged. Counts are those of all topics.
+        topics: Those whose placement is checked. Counts are those of all topics.
         form: text, jsonl or reassignment.
     """
     brokers = [row.fields for row in state.brokers.values()]
