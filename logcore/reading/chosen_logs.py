@@ -97,7 +97,8 @@ def find_logs(
         is_gone = not (log.segments or log.unreadable or log.named_files or log.is_metadata)
         if is_gone and log.kind is DirectoryKind.LIVE and stated > log.log_start_offset:
             notes.say(beyond_finding(log, log.log_start_offset, stated))  # no reader comes to an end of the log
-    for finding in copies.findings([log for log in chosen if log.kind is DirectoryKind.LIVE]):
+    of_copies = [log for log in chosen if log.kind is DirectoryKind.LIVE]
+    for finding in copies.findings(of_copies, compares="several-copies" not in quiet):
         if finding.rule not in quiet and (finding.rule, finding.file) not in said:
             notes.say(finding)
     if without_misnamed:

@@ -59,7 +59,7 @@ class ComparedCopies:
     def compare(
         self,
         copies: Sequence[LogCopy],
-        forks: Mapping[frozenset[str], int] | None = None,
+        forks: Mapping[frozenset[str], int | None] | None = None,
         side: str | None = None,
     ) -> CopyComparison:
         """Compare copies of one log, of which more is known than their directories show.
@@ -89,10 +89,15 @@ class ComparedCopies:
                 findings.append(not_decided(compared))
         return tuple(chosen), findings
 
-    def findings(self, logs: Sequence[SourceLog]) -> list[Finding]:
-        """Say which of the logs are in several directories, and which topics have several ids."""
+    def findings(self, logs: Sequence[SourceLog], *, compares: bool = True) -> list[Finding]:
+        """Say which of the logs are in several directories, and which topics have several ids.
+
+        Args:
+            logs: The logs.
+            compares: Compare copies; else only names and ids are looked at.
+        """
         said, plain = [], []
-        for name in dict.fromkeys(log.topic_partition for log in logs):
+        for name in dict.fromkeys(log.topic_partition for log in logs) if compares else ():
             compared = self.of(name)
             if compared is None:
                 continue

@@ -97,7 +97,6 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
     forks = {
         frozenset((logs[left].directory, logs[right].directory)): each.parts_at
         for (left, right), each in differences.items()
-        if each.parts_at is not None
     }
     lacks: list[list[Range]] = [[] for _ in logs]
     for (left, right), each in differences.items():
@@ -106,7 +105,7 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
             lacks[lacking] += [(max(first, start), min(last, end)) for first, last in ranges if last > start]
     holes = [joined_ranges((start, end) for start, end in ranges if start < end) for ranges in lacks]
     known = [
-        LogCopy(log, history.log_end_offset, (len(history.damaged),), lost)
+        LogCopy(log, history.log_end_offset, (len(history.damaged),), lost, (*history.batches.epochs[-1:], -1)[0])
         for log, history, lost in zip(logs, histories, holes, strict=True)
     ]
     decision = copies.compare(known, forks)
@@ -115,10 +114,10 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
     return LogCopies(tuple(logs), tuple(histories), pairs, tuple(held_batches(histories)), decision)
 
 
-def forks_of(logs: Sequence[SourceLog]) -> dict[frozenset[str], int]:
+def forks_of(logs: Sequence[SourceLog]) -> dict[frozenset[str], int | None]:
     """Return where headers show that two copies of one log part, by the directories of the two."""
     histories = [_history(log, logs, Notes()) for log in logs] if len(logs) > 1 else []
-    forks = {}
+    forks: dict[frozenset[str], int | None] = {}
     for left, right in combinations(range(len(histories)), 2):
         fork = compare_histories(histories[left], histories[right]).parts_at
         if fork is not None:

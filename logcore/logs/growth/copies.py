@@ -67,12 +67,14 @@ class LogCopy:
         end: Where it ends after its recovery; None: where its batches end.
         losses: Of copies that reach as far, the one with the least losses is used.
         holes: Offsets below its end that it lost, ascending.
+        last_epoch: The leader epoch of its last batch, -1 without any; None: it is not known yet.
     """
 
     log: SourceLog
     end: int | None = None
     losses: tuple[int, ...] = ()
     holes: tuple[Range, ...] = ()
+    last_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def compare_copies(
     copies: Sequence[LogCopy],
     reader: CheckingReader,
     said: Leadership | None = None,
-    forks: Mapping[frozenset[str], int] | None = None,
+    forks: Mapping[frozenset[str], int | None] | None = None,
     side: str | None = None,
 ) -> CopyComparison:
     """Compare copies of one log. The content of a copy never raises.
@@ -167,7 +169,7 @@ def compare_copies(
         copies: The copies, at least one.
         reader: Reads their headers.
         said: What the cluster metadata says; None: it is not there.
-        forks: Where copies part whose batches were all compared, by the directories of the two.
+        forks: Where copies part whose batches were all compared, by the directories of the two; None: they do not.
         side: The directory of the copy to use if nothing else decides.
     """
     seen = sorted((_seen(copy, reader) for copy in copies), key=lambda each: each.log.directory)
@@ -205,14 +207,14 @@ def compare_copies(
 
 
 def _forks(
-    best: _Seen, seen: Iterable[_Seen], reader: CheckingReader, known: Mapping[frozenset[str], int]
+    best: _Seen, seen: Iterable[_Seen], reader: CheckingReader, known: Mapping[frozenset[str], int | None]
 ) -> dict[str, int]:
     """Where other copies part from the best one, by their directories."""
     found = {}
     for each in seen:
         if each is not best:
-            fork = known.get(frozenset((best.log.directory, each.log.directory)))
-            fork = parts_at(best, each, reader) if fork is None else fork
+            pair = frozenset((best.log.directory, each.log.directory))
+            fork = parts_at(best, each, known[pair] if pair in known else _batches_part_at(best, each, reader))
             if fork is not None:
                 found[each.log.directory] = fork
     return found
@@ -220,9 +222,10 @@ def _forks(
 
 def _seen(copy: LogCopy, reader: CheckingReader) -> _Seen:
     log = copy.log
-    end, epoch = log.segments[-1].base_offset if log.segments else log.log_start_offset, -1
+    end, epoch = log.segments[-1].base_offset if log.segments else log.log_start_offset, copy.last_epoch
+    epoch = -1 if epoch is None else epoch
     with suppress(LogError):
-        for segment in reversed(log.segments):
+        for segment in reversed(log.segments if copy.end is None or copy.last_epoch is None else ()):
             last = None
             for _, header in reader.headers(segment):
                 last = header or last
@@ -338,13 +341,16 @@ def _only(one: _Seen, other: _Seen, end: int) -> tuple[Range, ...]:
     return tuple((first, last) for first, last in ranges if first < last)
 
 
-def parts_at(best: _Seen, other: _Seen, reader: CheckingReader) -> int | None:
-    """Where another copy has a different history; None if it only begins later, ends earlier or goes on."""
+def parts_at(best: _Seen, other: _Seen, batches_part_at: int | None) -> int | None:
+    """Where another copy has a different history; None if it only begins later, ends earlier or goes on.
+
+    `batches_part_at`: the first offset with different batches; None: they are the same.
+    """
     ours, theirs = best.log.leader_epochs, other.log.leader_epochs
     bounds = [
         epochs_part_at(ours, theirs, best.end, other.end),
         epochs_part_at(theirs, ours, other.end, best.end),
-        _batches_part_at(best, other, reader),
+        batches_part_at,
     ]
     fork = min((bound for bound in bounds if bound is not None), default=other.end)
     is_replaced = fork < best.end or best.epoch > other.epoch
