@@ -1302,7 +1302,7 @@ WITHOUT_COMMAND = {
         broken-partition-file broken-root-file checkpoint-beyond-log-end index-past-end leader-epoch-differs
         leader-epoch-regression metadata-log-starts-late no-high-watermark no-meta-properties no-segments
         oversized-segment remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole
-        zookeeper-cut-off zookeeper-damaged zookeeper-transactions-missing""",
+        transaction-torn zookeeper-cut-off zookeeper-damaged zookeeper-transactions-missing""",
     "A path, a mount, a permission or another name: the message says which.": """
         archive-not-checked archive-not-deleted copies-undecided empty-directory group-partitions-missing
         high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata
@@ -1317,7 +1317,7 @@ WITHOUT_COMMAND = {
         replacement-refused several-copies source-gone""",
     "People decide: nothing shows what is right.": """
         commit-beyond-log-end incarnation-opened not-provable offsets-not-archived remote-orphan settings-in-doubt
-        snapshots-at-one-offset""",
+        snapshots-at-one-offset transaction-hanging""",
 }
 """Errors and warnings without a command, by the reason."""
 
