@@ -71,6 +71,9 @@ class CoordinatorState(IntEnum):
         return self in (CoordinatorState.PREPARE_COMMIT, CoordinatorState.COMPLETE_COMMIT)
 
 
+_STATES = {state.value: state for state in CoordinatorState}
+
+
 @dataclass(slots=True)
 class CoordinatedTransaction:
     """A transaction of a transactional id.
@@ -137,6 +140,7 @@ class CoordinatedTransactions:
         self.ids: dict[int, TransactionalId] = {}
         self._present: dict[str, TransactionalId] = {}
         self._whole_from: dict[int, int] = {}
+        self._partitions: dict[frozenset[Partition], frozenset[Partition]] = {}  # most transactions have the same
         self._is_damaged = False
 
     def has_all_of(self, producer_id: int, epoch: int) -> bool:
@@ -161,7 +165,7 @@ class CoordinatedTransactions:
         read = None if messages.value is None else messages.value.message
         if isinstance(read, ReadMessage):
             number: Any = read.fields["transactionStatus"]
-            if number not in tuple(CoordinatorState):
+            if number not in _STATES:
                 self._is_damaged = True
                 return (UnreadMessage(UnreadReason.UNKNOWN_TYPE, f"state {number} of a transaction is not known", b""),)
             self.add_state(name, read.fields)
@@ -171,7 +175,7 @@ class CoordinatedTransactions:
 
     def add_state(self, name: str, fields: dict[str, Any]) -> None:
         """Add a state of a transactional id, with the fields of Kafka's TransactionLogValue."""
-        state = CoordinatorState(fields["transactionStatus"])
+        state = _STATES[fields["transactionStatus"]]
         producer_id, epoch = int(fields["producerId"]), int(fields["producerEpoch"])
         version = int(fields.get("clientTransactionVersion", 0))
         of_id = self._present.get(name)
@@ -195,11 +199,12 @@ class CoordinatedTransactions:
         if state.is_prepared:
             last.marker_epoch = epoch
         if not state.is_complete:
-            last.partitions = frozenset(
-                (str(entry["topic"]), int(partition))
+            partitions = frozenset(
+                (entry["topic"], partition)
                 for entry in fields["transactionPartitions"] or ()
                 for partition in entry["partitionIds"]
             )
+            last.partitions = self._partitions.setdefault(partitions, partitions)
 
     def _new(
         self, of_id: TransactionalId, fields: dict[str, Any], state: CoordinatorState, version: int
