@@ -26,6 +26,14 @@ def run_command(parser: argparse.ArgumentParser) -> None:
     )
     _add_what_runs_read(parser, needs_path=False)
     _add_replacement(parser.add_argument_group("Publish offsets again"))
+    parser.add_argument(
+        "--forget-source",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="no longer read this registered source, which is gone for good; rows, archive and policies stay; "
+        "repeatable, also without a PATH to read",
+    )
     maintenance = parser.add_argument_group("Maintenance")
     maintenance.add_argument(
         "--maintain",
@@ -352,7 +360,7 @@ def _check_without_path(options: argparse.Namespace) -> None:
     for name, is_given in given.items():
         if is_given:
             raise UsageError(f"{name} does nothing without sources; name the log directories to read as PATH.")
-    if not options.maintain:
+    if not (options.maintain or options.forget_source):
         raise UsageError("name the log directories to read as PATH; only --maintain works without them.")
 
 

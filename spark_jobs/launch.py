@@ -319,6 +319,15 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
     return places
 
 
+def forget_sources(lake: str, paths: Collection[str]) -> None:
+    """Forget registered sources of a lake.
+
+    Raises:
+        UsageError: One is not registered, or the registration cannot be used.
+    """
+    registry.forget_sources(lake, paths)
+
+
 ORDINARY_ENGINE = ": ".join(engines.ORDINARY_ENGINE)
 """The engine in a report where nobody chose anything."""
 

@@ -42,6 +42,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.outlines import Outline
 from spark_jobs.policies.policies_file import Policies, read_policies
 from spark_jobs.prestart import start_workers
@@ -362,6 +363,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         _keep_refusal(lake, request, options.now_ms, error)
         raise
     request = _forgetting_remote(lake, request)
+    _forget_sources(lake, options.forget_source)
     history = registered_lakes.dagster_home()
     instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
@@ -381,7 +383,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         nothing = None if is_new else _nothing_to_do(lake, request, policies, as_of_ms, instance)
         if not request.sources:
             nothing = RunOutcome("", {})
-            _say_of_unread_sources(lake)
+            _say_of_unread_sources(lake, options.maintain)
         elif nothing is not None:
             unread = unread_source(nothing.of_paths)
             logs = (log.row for log in read_state(lake).logs)
@@ -535,12 +537,11 @@ def _show(
     print(verdict_line(outcomes, state, chosen, replaces=request.replace is not None))
 
 
-def _say_of_unread_sources(lake: str) -> None:
+def _say_of_unread_sources(lake: str, maintains: bool) -> None:
     """Print that no source is read, and which registered ones are gone."""
-    paths = {path for each in registered_lakes.read_registered(lake).intakes for path in each.sources}
-    gone = [shown(path) for path in sorted(paths) if "://" not in path and not os.path.lexists(path)]
-    said = f"; gone: {', '.join(gone)}" if gone else ""
-    sys.stderr.write(f"note: no PATH is named, so no source is read{said}. The lake is maintained.\n")
+    gone = ", ".join(map(shown, sorted(unread_sources(lake))))
+    said = f"{f'; gone: {gone}' if gone else ''}.{' The lake is maintained.' if maintains else ''}"
+    sys.stderr.write(f"note: no PATH is named, so no source is read{said}\n")
 
 
 def _say_of_hint(lake: str, hinted: Sequence[Intake], request: RunRequest) -> None:
@@ -601,6 +602,14 @@ def _forgetting_remote(lake: str, request: RunRequest) -> RunRequest:
     said = f"the remote storage {places} is forgotten" if places else "no remote storage is remembered"
     sys.stderr.write(f"note: {said}\n")
     return replace(request, remote=(), forget_remote=False)
+
+
+def _forget_sources(lake: str, named: Sequence[str]) -> None:
+    """Forget registered sources that are gone for good."""
+    paths = [launch.source_place(path) for path in named]
+    if paths:
+        launch.forget_sources(lake, paths)
+        sys.stderr.write(f"note: later runs no longer read {', '.join(map(shown, paths))}; rows and archive stay\n")
 
 
 def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import export_command, maintain_command
-from logcore.texts import shown
+from logcore.texts import shell_word, shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -21,6 +21,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
 from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
+from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.policies.policies_file import read_policies
 
 from ..run.look import present_answers
@@ -109,6 +110,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
                 f"    If a source is lost for good: `{export_command(lake.path)}` writes all logs of the lake to new/, "
                 "and what they lost to new.jsonl"
             )
+            if gone := "".join(f" --forget-source {shell_word(path)}" for path in unread_sources(lake.path)):
+                _print(f"    To go on without it: `loglake run --lake {shell_word(lake.path)}{gone}`")
     run = harmed_place(lake.path).run
     of_logs = (*damage_lines([state]), *warning_lines([state]), *open_transaction_lines([state], now_ms))
     for line in (*of_logs, *check_lines(outcome, None, shown=SHOWN_BY_LINES, said=of_logs)):

@@ -110,7 +110,7 @@ def test_the_help_names_every_option_of_the_contract(capsys) -> None:
     said = capsys.readouterr().out
     options = (
         "lake policies as-of topic partition isolation.level mode high-watermark include-internal replace maintain "
-        "since until fill-from remote forget-remote move-source"
+        "since until fill-from remote forget-remote forget-source move-source"
     )
     for option in [*options.split(" "), "apply", "log-level"]:
         assert f"--{option}" in said, option

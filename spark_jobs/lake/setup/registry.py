@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, TypeVar
 
+from logcore.texts import shown
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup.home import home_path
@@ -56,12 +57,14 @@ class Registration:
     """The name of the lake in its home, which stays; empty in a lake that is not registered."""
     owners: tuple[str, ...] = ()
     """Who answers questions about the lake: e-mail addresses, or names of users or teams."""
+    policies_before: str | None = None
+    """The policy file of sources that were forgotten."""
 
     @property
     def policies(self) -> str | None:
         """The policy file that was named last."""
         named = [intake.policies for intake in self.intakes if intake.policies]
-        return named[-1] if named else None
+        return named[-1] if named else self.policies_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +178,12 @@ def as_remembered(lake: str, intake: AnyIntake) -> AnyIntake:
     """Return the intake, completed by the registered options of the same sources.
 
     Isolation level, sources to fill from, remote storage and policies stay until others are named: a run without them
-    does not remove them.
+    does not remove them. The policies of a lake that forgot all its sources are for those that come after.
     """
-    for known in recall(lake).intakes:
+    before = recall(lake)
+    if not before.intakes:
+        intake = replace(intake, policies=intake.policies or before.policies)
+    for known in before.intakes:
         if set(known.sources) & set(intake.sources):
             intake = replace(
                 intake,
@@ -293,6 +299,32 @@ def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forgotten))
 
 
+def forget_sources(lake: str, paths: Collection[str]) -> None:
+    """Forget registered sources. The lake keeps its policies, also if no source is left.
+
+    Raises:
+        RegistryError: One is not registered, or the registration cannot be used.
+    """
+    before = recall(lake)
+    known = sorted({path for each in before.intakes for path in each.sources})
+    for path in paths:
+        if path not in known:
+            there = f"these are: {' '.join(map(shown, known))}" if known else "it has none"
+            raise RegistryError(f"{shown(path)} is no registered source of the lake {shown(lake)}; {there}.")
+    left = (replace(each, sources=tuple(path for path in each.sources if path not in paths)) for each in before.intakes)
+    intakes = tuple(each for each in left if each.sources)
+    _register(lake, replace(before, intakes=intakes, policies_before=before.policies))
+
+
+def has_sources(lake: str) -> bool:
+    """Return whether a lake has registered sources, or names some itself.
+
+    Raises:
+        RegistryError: The registration cannot be used.
+    """
+    return bool(recall(lake).intakes or hinted(lake))
+
+
 def hinted(lake: str) -> tuple[Intake, ...]:
     """Return what ``<lake>/sources.json`` names; nothing if it is missing or cannot be parsed."""
     try:
@@ -314,7 +346,7 @@ def _register(lake: str, wanted: Registration) -> Registration:
             return before
         put_in_home(registration_file(lake), _as_text(lake, wanted).encode())
     # Another operator's hint stays.
-    if wanted.intakes and hinted(lake) in ((), before.intakes):
+    if (wanted.intakes or before.intakes) and hinted(lake) in ((), before.intakes):
         hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in wanted.intakes]}
         storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())
     return wanted
@@ -383,7 +415,10 @@ def _parsed(text: bytes) -> tuple[str, Registration]:
         raise ValueError("lake and name are texts")
     if not isinstance(owners, list) or not all(isinstance(owner, str) for owner in owners):
         raise ValueError("owners is a list of texts")
-    return lake, Registration(tuple(map(_parsed_intake, content["intakes"])), name, tuple(owners))
+    policies = content.get("policies_before")
+    if not isinstance(policies, str | None):
+        raise ValueError("policies_before is a text")
+    return lake, Registration(tuple(map(_parsed_intake, content["intakes"])), name, tuple(owners), policies)
 
 
 def _parsed_intake(item: object) -> Intake:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import NamedTuple
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
 from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.texts import sentences
 from spark_jobs.errors import DISK_FULL
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import NOT_ARCHIVED
-from spark_jobs.lake.setup.registry import home
+from spark_jobs.lake.setup.registry import has_sources, home
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.harm import Harm, look_at_tables
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -26,7 +27,8 @@ from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import RunEnds, first_run_killed
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, RunEnds, first_run_killed
+from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.placed_finding import PlacedFinding
 
 _ABOUT_ROWS = frozenset(
@@ -171,7 +173,7 @@ class ProblemKind(NamedTuple):
 KINDS = {
     "damage": ProblemKind(Severity.ERROR, "Offsets, files or tables of a lake are damaged or lost."),
     "stopped": ProblemKind(Severity.ERROR, "A log does not grow, because its source changed or cannot be used."),
-    "unread-source": ProblemKind(Severity.ERROR, "The newest intake could not read a source."),
+    "unread-source": ProblemKind(Severity.ERROR, "A source is gone, or the newest intake could not read it."),
     "failing": ProblemKind(Severity.ERROR, "The newest runs of the intake failed."),
     "missed-schedule": ProblemKind(Severity.ERROR, "The last intake succeeded more than three intervals ago."),
     "hanging-transaction": ProblemKind(
@@ -307,8 +309,12 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
     of_disks = _of_disks(lake, ends)
     if of_disks is not None:
         yield of_disks
-    if ends.is_failing and ends.unread is not None:
-        yield Problem("unread-source", "the sources", ends.unread, f"loglake doctor --lake {quote(lake)}")
+    if not has_sources(lake):  # a lake that forgot all of them takes nothing in, and nothing is due
+        ends = replace(ends, succeeded_ms=None, failed_ms=None if ends.error == SOURCE_UNREAD else ends.failed_ms)
+    unread = ends.unread if ends.is_failing and ends.unread is not None else ""
+    unread = sentences([unread, *(why for why in unread_sources(lake).values() if why not in unread)])
+    if unread:
+        yield Problem("unread-source", "the sources", unread, f"loglake doctor --lake {quote(lake)}")
     elif ends.is_failing and ends.error != DISK_FULL:
         look = f"loglake runs {quote(lake)} --failed --last 1"
         yield Problem("failing", "the lake", f"the newest intake failed with {ends.error}", look)

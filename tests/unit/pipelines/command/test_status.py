@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +18,11 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
+from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
+from spark_jobs.lake.view import unread_sources
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake_commands.metrics import lake_samples
@@ -226,6 +229,95 @@ def test_a_run_whose_only_source_is_gone_is_an_error_of_the_lake(
         assert status(lake)[0] == 0
 
 
+@pytest.mark.parametrize("how", ["moved away", "not mounted", "hangs"])
+def test_a_source_that_is_gone_is_an_error_before_any_run_meets_it(
+    how: str, tmp_path: Path, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    look, ended = os.scandir, threading.Event()
+
+    def hang(path: str) -> object:
+        if str(path) == str(source.path):
+            ended.wait()
+        return look(path)
+
+    with without_spark(), monkeypatch.context() as patch:
+        assert main(["run", str(source.path), "--lake", lake]) == 0
+        assert status(lake)[0] == 0
+        if how == "hangs":
+            patch.setattr(unread_sources, "PATIENCE_S", 0.1)
+            patch.setattr("os.scandir", hang)
+        else:
+            source.path.rename(tmp_path / "away")
+        if how == "not mounted":
+            source.path.mkdir()
+        code, said = status(lake)
+        ended.set()
+        assert code == 3
+        words = {"moved away": "does not exist", "not mounted": "is empty", "hangs": "does not answer"}[how]
+        assert f"error: the sources: {source.path} {words}" in said
+        assert lake_problems(lake) == ({"unread-source": 1} if how != "hangs" else {})
+    if how != "hangs":
+        shutil.rmtree(source.path, ignore_errors=True)
+        (tmp_path / "away").rename(source.path)
+    assert status(lake)[0] == 0
+
+
+def test_sources_in_a_store_that_does_not_answer_are_left_to_the_runs(
+    lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = str(lakes / "sound")
+    registry.remember(lake, Intake(("s3://bucket/logs",)))
+
+    def fail(_: str) -> bool:
+        raise StorageError("denied")
+
+    for answer, code in ((fail, 0), (lambda _: True, 0), (lambda _: False, 3)):
+        monkeypatch.setattr("spark_jobs.lake.store.storage.has_files", answer)
+        assert status(lake)[0] == code
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_source_that_is_gone_for_good_is_forgotten_with_the_printed_command(
+    has_run: bool, others: int, tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    policies, lake = tmp_path / "policies.yaml", str(tmp_path / "lake")
+    policies.write_text("lake: {ingest: every 5 min}\ntopics: {orders: {decode.value: string}}\n")
+    sources = [LogDirectory(tmp_path / f"disk {number}") for number in range(1 + others)]
+    for number, source in enumerate(sources):
+        source.partition(f"orders-{number}").append(5)
+        source.high_watermarks(**{f"orders_{number}": 5})
+    run = ["run", *(str(each.path) for each in sources), "--lake", lake]
+    with without_spark():
+        assert main([*run, "--policies", str(policies)]) == 0
+        shutil.rmtree(sources[0].path)
+        if has_run:
+            assert main(run) == 3
+        code, said = status(lake)
+        assert code == 3
+        [forget] = [line for line in pasted_advice.commands_in(said) if "--forget-source" in line]
+        assert main(shlex.split(forget)[1:]) == 0
+        assert read_registered(lake).policies == str(policies)
+        if others:
+            assert main(["run", str(sources[1].path), "--lake", lake]) == 0
+        for later_ms in (0, 60 * MINUTE_MS):
+            code, said = status(lake, now_ms=NOW_MS + (0 if others else later_ms))
+            assert (code, str(sources[0].path) in said) == (0, False), said
+        assert lake_problems(lake) == {}
+        assert len(DeltaTable(f"{lake}/tables/records").to_pyarrow_table()) == 5 * len(sources)
+        capsys.readouterr()
+        assert main(["run", "--lake", lake, "--forget-source", str(sources[0].path)]) == 64
+        assert "is no registered source" in capsys.readouterr().err
+        LogDirectory(sources[0].path).partition("orders-0").append(9)
+        sources[0].high_watermarks(orders_0=9)
+        if not others:  # it is a source again, and the policies count
+            assert main(["run", str(sources[0].path), "--lake", lake]) == 0
+            assert len(DeltaTable(f"{lake}/tables/decoded/orders").to_pyarrow_table()) == 9
+
+
 def test_a_run_writes_a_lost_lake_json_again(tmp_path: Path, status: Status) -> None:
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
     source.partition("orders-0").append(5)
@@ -270,7 +362,7 @@ def test_run_and_status_agree_on_a_partition_in_several_directories(
         orders.append(5)
         first.high_watermarks(orders_0=15)
         shutil.rmtree(other.path)
-        assert main(["run", str(first.path), "--lake", lake]) == 0
+        assert main(["run", str(first.path), "--lake", lake, "--forget-source", str(other.path)]) == 0
         assert status(lake)[0] == 0
 
 
