@@ -14,27 +14,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from logcore.logs.model.findings import Severity
 from spark_jobs.contracts import ClusterConfig, DecodeConfig, FollowConfig, JobReport, LatestConfig, LogChange
 from spark_jobs.lake.view.cluster_tables import TABLES_OF, has_internal_topics
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
-from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.log_state import LogState
-from spark_jobs.outlines import ClusterOutline, FollowingOutline, Topic_co
+from spark_jobs.outlines import FollowingOutline, Topic_co
 
 from ..metadata import reporting
 from ..metadata.values import Metadata
 from . import check_definitions, maintenance_steps, steps, topic_checks
-from .check_definitions import (
-    CLUSTER_FOLLOWS_SOURCES,
-    NO_COMMIT_BEYOND_LOG_END,
-    CheckAnswer,
-    CheckDefinition,
-    Failure,
-    counted,
-)
+from .check_definitions import CheckDefinition
 from .outcome import StepResult
 from .steps import Run, Work
 
@@ -89,42 +80,10 @@ def cluster(run: Run) -> StepResult:
     report = run.start(ClusterConfig.of(run.lake, run.run_id, run.as_of_ms, intakes, only_after_intake=True))
     state = run.state()
     answers = [
-        cluster_follows_sources(state, report),
-        no_commit_beyond_log_end(state, report),
+        topic_checks.cluster_follows_sources(state, report.plan),
+        topic_checks.no_commit_beyond_log_end(state, report.plan),
     ]
     return StepResult([report], answers, state=state)
-
-
-def cluster_follows_sources(state: LakeState, report: JobReport[ClusterOutline]) -> CheckAnswer:
-    """Check that no internal topic waits.
-
-    Args:
-        state: The lake.
-        report: Of the job `cluster`.
-    """
-    waits = sorted(report.plan.waits.items())
-    return CLUSTER_FOLLOWS_SOURCES.answer(
-        state.lake,
-        [Failure(f"{log} waits: {why}", severity=Severity.WARNING) for log, why in waits],
-        f"the tables follow {counted(len(report.plan.logs), 'internal log')}",
-        {"internal logs": len(report.plan.logs)},
-    )
-
-
-def no_commit_beyond_log_end(state: LakeState, report: JobReport[ClusterOutline]) -> CheckAnswer:
-    """Check that no group has committed an offset beyond the end of a log.
-
-    Args:
-        state: The lake.
-        report: Of the job `cluster`.
-    """
-    found = report.plan.beyond_log_end
-    return NO_COMMIT_BEYOND_LOG_END.answer(
-        state.lake,
-        [Failure(message.removesuffix("."), severity=Severity.WARNING) for message in found],
-        "every committed offset is within its log",
-        {"commits beyond the end of a log": len(found)},
-    )
 
 
 SOURCES = "log_directories"

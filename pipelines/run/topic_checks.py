@@ -1,4 +1,6 @@
-"""The checks of tables of topics: decoded ones and those of the latest rows, each on what the lake contains now."""
+"""The checks of tables of topics, each on what the lake contains now: decoded ones, those of the latest rows, and those
+of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
-from spark_jobs.outlines import DecodedOutline, FollowingOutline, LatestOutline
+from spark_jobs.outlines import ClusterOutline, DecodedOutline, FollowingOutline, LatestOutline
 
 from ..metadata.values import table_value
 from .check_definitions import (
+    CLUSTER_FOLLOWS_SOURCES,
     DECODED_ROWS_EQUAL_RECORDS,
     LATEST_FOLLOWS_RECORDS,
+    NO_COMMIT_BEYOND_LOG_END,
     SCHEMAS_OF_OWN_SUBJECT,
     UNDECODED_SHARE_STEADY,
     CheckAnswer,
@@ -215,4 +219,36 @@ def latest_follows_records(
         f"{counted(sum(topic.rows for topic in topics), 'row')} in {counted(len(topics), 'topic')}",
         {"topics": table_value(["topic", "rows"], listed)},
         notes,
+    )
+
+
+def cluster_follows_sources(state: LakeState, reading: ClusterOutline) -> CheckAnswer:
+    """Check that no internal topic waits.
+
+    Args:
+        state: The lake.
+        reading: Of the job `cluster`.
+    """
+    waits = sorted(reading.waits.items())
+    return CLUSTER_FOLLOWS_SOURCES.answer(
+        state.lake,
+        [Failure(f"{log} waits: {why}", severity=Severity.WARNING) for log, why in waits],
+        f"the tables follow {counted(len(reading.logs), 'internal log')}",
+        {"internal logs": len(reading.logs)},
+    )
+
+
+def no_commit_beyond_log_end(state: LakeState, reading: ClusterOutline) -> CheckAnswer:
+    """Check that no group has committed an offset beyond the end of a log.
+
+    Args:
+        state: The lake.
+        reading: Of the job `cluster`.
+    """
+    found = reading.beyond_log_end
+    return NO_COMMIT_BEYOND_LOG_END.answer(
+        state.lake,
+        [Failure(message.removesuffix("."), severity=Severity.WARNING) for message in found],
+        "every committed offset is within its log",
+        {"commits beyond the end of a log": len(found)},
     )

@@ -100,7 +100,7 @@ def copied_log(log: IngestLogPlan, results: Sequence[CopyResult]) -> CopiedLog:
         return CopiedLog(log, row, placed=tuple(of_log(row, f) for f in said), is_stuck=True)
     said += log.said
     if row.stopped is None and not log.waits:
-        said += lost_at_end(row, log.given_up_to)
+        said += lost_at_end(row, log.given_up_to, log.stated_ends)
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
     is_stuck |= _is_final(log, failure) or (bool(of_remote) and not added)
     placed = tuple(of_log(row, f) for f in said)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from logcore.logs.checks.beyond_log_end import StatedEnd, cut_ends, stated_ends
 from logcore.logs.growth.growth import Growth, LogTail, Take
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -51,6 +52,8 @@ class IngestLogPlan:
     """Findings to report once a part of this plan is committed."""
     given_up_to: int | None = None
     """The highest high watermark that was stated, if `log-end` takes its place: what is lost below it is given up."""
+    stated_ends: tuple[StatedEnd, ...] = ()
+    """What the files beside the source say of its end."""
     waits: bool = False
     """Whether something at the end waits for a later run, or for a later round of this one."""
 
@@ -164,9 +167,11 @@ def plan_growth(
     given_up_to = None
     if config.high_watermark == "log-end":
         given_up_to = max(source.high_watermark or 0, (known and known.high_watermark) or 0)
+    ends = tuple(stated_ends(source)) if given_up_to is None else ()
     if not kept and not is_first and observed.stopped is None:
-        placed += [of_log(observed, finding) for finding in lost_at_end(observed, given_up_to)]
-    return IngestLogPlan(observed, tuple(kept), known, given_up_to=given_up_to, waits=kept != tasks), placed
+        placed += [of_log(observed, finding) for finding in lost_at_end(observed, given_up_to, ends)]
+    waits = kept != tasks
+    return IngestLogPlan(observed, tuple(kept), known, given_up_to=given_up_to, stated_ends=ends, waits=waits), placed
 
 
 def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPolicy | None) -> bool:
@@ -301,8 +306,14 @@ def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:
     return tuple((entry.epoch, entry.start_offset) for entry in known.epochs) if known else ()
 
 
-def lost_at_end(row: LogRow, given_up_to: int | None) -> list[Finding]:
-    """Say which committed offsets are missing after the readable log end, or are given up with it."""
+def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd]) -> list[Finding]:
+    """Say which committed offsets are missing after the readable log end, or are given up with it.
+
+    Args:
+        row: The log.
+        given_up_to: See :class:`IngestLogPlan`.
+        ends: What the files beside the log say of its end.
+    """
     if row.high_watermark is None and given_up_to is not None and given_up_to > row.next_offset:
         lost = f"[{row.next_offset}, {given_up_to})"
         message = (
@@ -311,9 +322,10 @@ def lost_at_end(row: LogRow, given_up_to: int | None) -> list[Finding]:
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
     row = row.without_given_up()
+    cut = list(cut_ends(ends, row.next_offset, row.topic_partition))
     if row.high_watermark is None or row.high_watermark <= row.next_offset:
-        return []
-    return [_beyond_log_end(row)]
+        return cut
+    return [_beyond_log_end(row), *cut]
 
 
 def _beyond_log_end(row: LogRow) -> Finding:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from pipelines.command import watch as watching
+from pipelines.command.status import status
 from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import FinishedSteps, run_steps
@@ -148,7 +149,9 @@ def test_the_policy_off_leaves_the_tables_to_the_command(cluster: Cluster, tmp_p
     assert "cluster" in run(cluster, policies=str(policies))[1]
 
 
-def test_a_commit_beyond_the_end_of_its_log_stays_a_warning_of_the_check(cluster: Cluster) -> None:
+def test_a_commit_beyond_the_end_of_its_log_stays_a_warning_of_the_check_and_of_status(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster.write(commit("a", 11))
     cluster.stable()
     for _ in range(2):
@@ -156,9 +159,14 @@ def test_a_commit_beyond_the_end_of_its_log_stays_a_warning_of_the_check(cluster
         assert not answer.passed
         assert answer.severity is Severity.WARNING
         assert answer.description == "Group a has committed offset 11 of orders-0, whose log ends at 10"
+        assert status([str(cluster.lake.path)], AS_OF_MS) == 1
+        shown = capsys.readouterr().out
+        assert f"failed checks: {BEYOND}\n" in shown
+        assert shown.count(answer.description) == 1
     cluster.orders.append(1)
     cluster.stable()
     assert answer_of(run(cluster)[0], BEYOND).passed
+    assert status([str(cluster.lake.path)], AS_OF_MS) == 0
 
 
 def test_rows_of_a_log_with_a_segment_that_cannot_be_read_stay_and_the_check_says_so(cluster: Cluster) -> None:

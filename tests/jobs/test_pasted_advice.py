@@ -486,6 +486,35 @@ def test_committed_offsets_beyond_the_end_are_given_up_with_the_printed_command(
     assert lake.run()[0] == 2
 
 
+def test_an_end_that_was_cut_off_with_an_old_checkpoint_is_said_by_verify_run_and_status(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """Only the files beside the log still know the end."""
+    whole = shutil.copytree(lake.source.path, tmp_path / "whole")
+    for name, files in {
+        "a producer snapshot is at offset 30": {"orders-0/00000000000000000030.snapshot": b""},
+        "the recovery point is at offset 30": {"recovery-point-offset-checkpoint": b"0\n1\norders 0 30\n"},
+    }.items():
+        shutil.rmtree(lake.source.path)
+        shutil.copytree(whole, lake.source.path)
+        (lake.log.path / f"{20:020d}.log").write_bytes(b"")
+        lake.source.high_watermarks(orders_0=20)
+        for path, content in files.items():
+            (lake.source.path / path).write_bytes(content)
+        path = tmp_path / f"lake of {name}"
+        warning = f"{name}, the log ends at 20; its end may have been cut off"
+        verified = said(lake.capsys, "verify", lake.source.path)
+        assert (verified[0], warning in verified[1]) == (1, True), verified[1]
+        for _ in range(2):  # the second run writes nothing
+            for command in (("run", lake.source.path, "--lake", path), ("status", path)):
+                code, printed = said(lake.capsys, *command)
+                assert (code, printed.count(f"orders-0: {warning}")) == (1, 1), printed
+        shutil.rmtree(lake.source.path)
+        shutil.copytree(whole, lake.source.path)
+        assert said(lake.capsys, "run", lake.source.path, "--lake", path)[0] == 0
+        assert said(lake.capsys, "status", path)[0] == 0
+
+
 def test_committed_offsets_beyond_the_end_are_taken_from_another_copy_with_the_printed_command(
     lake: Lake, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ message has the mtimes of both files. If they are close, in the order of a runni
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.findings import Finding, found
@@ -44,6 +46,53 @@ def beyond_finding(log: SourceLog, log_end: int, high_watermark: int) -> Finding
         start_offset=log_end,
         end_offset=high_watermark,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StatedEnd:
+    """What a file beside a log says of its end.
+
+    Attributes:
+        what: What it has, as the subject of a sentence.
+        offset: The log reaches up to it, or further.
+        file: The file, or the directory of the log.
+    """
+
+    what: str
+    offset: int
+    file: str
+
+
+def stated_ends(log: SourceLog) -> Iterator[StatedEnd]:
+    """Yield what the files beside a log say of its end, apart from the high watermark."""
+    if log.named_files:
+        return
+    for offset, path in log.snapshots:
+        yield StatedEnd("a producer snapshot", offset, path)
+    if log.leader_epochs:
+        yield StatedEnd("the last leader epoch", log.leader_epochs[-1].start_offset, log.directory)
+    if log.recovery_point is not None:
+        yield StatedEnd("the recovery point", log.recovery_point, log.directory)
+    if log.cleaner_checkpoint is not None:
+        yield StatedEnd("the cleaner's checkpoint", log.cleaner_checkpoint, log.directory)
+    yield StatedEnd("the log start offset", log.log_start_offset, log.directory)
+
+
+def cut_ends(ends: Iterable[StatedEnd], log_end: int, name: str = "") -> Iterator[Finding]:
+    """Yield a finding about each stated end above the end of the log.
+
+    Args:
+        ends: Of the log.
+        log_end: Offset after the last batch that can be read.
+        name: Of the log, where the place of a finding does not show it.
+    """
+    for end in ends:
+        if end.offset > log_end:
+            message = f"{end.what} is at offset {end.offset}, the log ends at {log_end}; its end may have been cut off"
+            message = f"{name}: {message}." if name else message
+            yield found(
+                "checkpoint-beyond-log-end", message, file=end.file, start_offset=log_end, end_offset=end.offset
+            )
 
 
 def times_of_change(high_watermark_ms: int, name: str, modified_ms: int) -> str:

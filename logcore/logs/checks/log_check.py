@@ -29,7 +29,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from logcore.errors import LogError
-from logcore.logs.checks.beyond_log_end import beyond_log_end
+from logcore.logs.checks.beyond_log_end import beyond_log_end, cut_ends, stated_ends
 from logcore.logs.checks.index_check import Read, compare_transactions, transaction_index_of
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, is_cleaned
@@ -341,15 +341,8 @@ class _LogCheck:
             self._compare_snapshot(*self._snapshots.pop(0), at=log_end)
         if log.named_files:
             return
-        for offset, path in self._snapshots:
-            self._beyond("a producer snapshot", offset, log_end, path)
-        if self._epochs:
-            self._beyond("the last leader epoch", self._epochs[-1].start_offset, log_end, log.directory)
-        if log.recovery_point is not None:
-            self._beyond("the recovery point", log.recovery_point, log_end, log.directory)
-        if log.cleaner_checkpoint is not None:
-            self._beyond("the cleaner's checkpoint", log.cleaner_checkpoint, log_end, log.directory)
-        self._beyond("the log start offset", log.log_start_offset, log_end, log.directory)
+        for finding in cut_ends(stated_ends(log), log_end):
+            self._add(finding)
         # KRaft's metadata log may end below its latest snapshot. Then a broker drops it and continues at the snapshot.
         log_end = max(log_end, log.log_start_offset)  # a broker drops a log that ends below its start, and begins there
         if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
@@ -360,11 +353,6 @@ class _LogCheck:
                 start_offset=log_end,
                 end_offset=log.high_watermark,
             )
-
-    def _beyond(self, what: str, offset: int, log_end: int, file: str) -> None:
-        if offset > log_end:
-            message = f"{what} is at offset {offset}, the log ends at {log_end}; its end may have been cut off"
-            self._say("checkpoint-beyond-log-end", message, file=file, start_offset=log_end, end_offset=offset)
 
     def _say_of(self, rule: str, message: str, batch: CheckedBatch) -> None:
         file = None if self._segment is None else self._segment.path
@@ -387,8 +375,9 @@ class _LogCheck:
         start_offset: int | None = None,
         end_offset: int | None = None,
     ) -> None:
-        self._count[rule] = self._count.get(rule, 0) + 1
-        if self._count[rule] <= FINDINGS_PER_RULE:
-            self._said.append(
-                found(rule, message, file=file, position=position, start_offset=start_offset, end_offset=end_offset)
-            )
+        self._add(found(rule, message, file=file, position=position, start_offset=start_offset, end_offset=end_offset))
+
+    def _add(self, finding: Finding) -> None:
+        count = self._count[finding.rule] = self._count.get(finding.rule, 0) + 1
+        if count <= FINDINGS_PER_RULE:
+            self._said.append(finding)
