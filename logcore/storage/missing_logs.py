@@ -33,8 +33,9 @@ class ListedDirectory:
         unread: Its directories that are no partitions, and where segments are at and below each.
         logs: The logs that its checkpoints name.
         high_watermarks: Those of its checkpoint.
-        recovery_points: Logs of this checkpoint; None: it is not there. A broker that deletes a log removes its line at
-            once. The high watermark of the last log of a directory keeps its line for ever.
+        recovery_points: Those of its checkpoint; None: it is not there. A broker that deletes a log removes its line
+            at once. The high watermark of the last log of a directory keeps its line for ever. So a line here proves
+            that the broker had the log and did not delete it.
     """
 
     path: str
@@ -42,7 +43,7 @@ class ListedDirectory:
     unread: Mapping[str, Sequence[str]]
     logs: Collection[TopicPartition]
     high_watermarks: Mapping[TopicPartition, int]
-    recovery_points: Collection[TopicPartition] | None = None
+    recovery_points: Mapping[TopicPartition, int] | None = None
 
     def findings(self, there: Sequence[SourceLog], may_be_gone: Callable[[str], bool]) -> Iterator[Finding]:
         """Report directories that are not read, and logs that had records and have no directory.
@@ -65,7 +66,7 @@ class ListedDirectory:
             yield from self._of_unread(path, meant)
         named = {log for logs in meant.values() for log in logs}
         absent = [log for log in absent if self.recovery_points is None or log in self.recovery_points]
-        lost = [log for log in absent if self.high_watermarks.get(log, 0) > 0 and log not in named]
+        lost = [log for log in absent if self._end_of(log) > 0 and log not in named]
         may_be = self._renamed_from(lost, there) if lost else {}
         often = Counter(each for logs in may_be.values() for each in logs)
         for log, logs in may_be.items():
@@ -73,13 +74,24 @@ class ListedDirectory:
                 lost.remove(log)
                 yield self._renamed(logs[0], log)
         accepted = [log for log in lost if may_be_gone(log.topic)]
-        for logs in ([log for log in lost if log not in accepted], accepted):
-            if logs:
-                file = os.path.join(self.path, filenames.HIGH_WATERMARK_FILE)
-                listing = _in_short([f"{log} (high watermark {self.high_watermarks[log]})" for log in logs])
-                message = f"{shown(file)} names {listing}. There is no such directory."
-                finding = found("log-directory-missing", message, file=shown(file))
-                yield replace(finding, severity=Severity.INFO if logs is accepted else finding.severity)
+        yield from self._missing([log for log in lost if log not in accepted])
+        for finding in self._missing(accepted):
+            yield replace(finding, severity=Severity.INFO)
+
+    def _end_of(self, log: TopicPartition) -> int:
+        return max(self.high_watermarks.get(log, 0), (self.recovery_points or {}).get(log, 0))
+
+    def _missing(self, logs: Sequence[TopicPartition]) -> Iterator[Finding]:
+        is_proven = self.recovery_points is not None
+        file = os.path.join(self.path, filenames.RECOVERY_POINT_FILE if is_proven else filenames.HIGH_WATERMARK_FILE)
+        for topic in dict.fromkeys(log.topic for log in logs):
+            of_topic = [log for log in logs if log.topic == topic]
+            listing = _in_short([f"{log} (with offsets up to {self._end_of(log)})" for log in of_topic])
+            message = f"{shown(file)} names {listing}. There is no such directory."
+            if is_proven:
+                message += " A broker removes the line of a log that it deletes or moves."
+            place = shown(os.path.join(self.path, str(of_topic[0])))
+            yield found("log-lost" if is_proven else "log-directory-missing", message, file=place)
 
     def _renamed_from(
         self, lost: Sequence[TopicPartition], there: Sequence[SourceLog]
@@ -102,7 +114,7 @@ class ListedDirectory:
             for each in lost:
                 is_alike = own.topic == each.topic or own.partition == each.partition
                 is_topic = topic == each.topic or (topic is None and each.topic not in topics.values())
-                if is_alike and is_topic and end >= self.high_watermarks[each]:
+                if is_alike and is_topic and end >= self._end_of(each):
                     may_be[each].append(own)
         return may_be
 

@@ -39,7 +39,7 @@ from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.dagster_reports import recorded_answers
 from spark_jobs.lake.view.harmed_places import with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
-from spark_jobs.lake.view.open_findings import source_warnings, unread_source
+from spark_jobs.lake.view.open_findings import source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.unread_sources import unread_sources
@@ -386,9 +386,9 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
             _say_of_unread_sources(lake, options.maintain)
         elif nothing is not None:
             unread = unread_source(nothing.of_paths)
-            logs = (log.row for log in read_state(lake).logs)
-            warned = source_warnings(lake, logs, nothing.of_paths)
-            keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, warned=warned)
+            logs = [log.row for log in read_state(lake).logs]
+            said = [about(lake, logs, nothing.of_paths) for about in (source_warnings, source_damage)]
+            keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, None, *said)
             _register(lake, request, nothing, before)
         outcomes = [] if nothing is None else [nothing]
         if nothing is None or options.maintain:

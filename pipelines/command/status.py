@@ -93,7 +93,9 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     code = max(state.exit_code((), now_ms), checks_code(outcome, None))
     warned = ends["intake"].warned
     code = max(code, ExitCode.DAMAGE if maintenance else code, ExitCode.WARNING if of_lag or warned else code)
-    code = ExitCode.NOT_CHECKED if of_runs else ExitCode(code)
+    for problem in of_runs:
+        code = max(code, ExitCode.DAMAGE if problem.kind == "damage" else ExitCode.NOT_CHECKED)
+    code = ExitCode(code)
     try:
         check_policies(lake.path)
     except UsageError as error:

@@ -15,7 +15,7 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.contracts import JobReport
 from spark_jobs.errors import JobError, UsageError, error_name
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.open_findings import path_findings, source_warnings, unread_source
+from spark_jobs.lake.view.open_findings import path_findings, source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row, newest_run_of_each_job
 from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
@@ -77,8 +77,9 @@ class RunRowWriter:
         self.so_far.unread = self.so_far.unread or unread_source(of_paths)
         if done.state is not None:
             if any(report.job == "ingest" for report in done.reports):
-                logs = (log.row for log in done.state.logs)
+                logs = [log.row for log in done.state.logs]
                 self.so_far.warned = self.so_far.warned or source_warnings(self.lake, logs, of_paths)
+                self.so_far.harmed = self.so_far.harmed or source_damage(self.lake, logs, of_paths)
             self.so_far.saw(done.state)
         self._keep()
 
@@ -132,12 +133,11 @@ class RunRowWriter:
         """Record the end in the home. Returns its time, and whether the run before failed in the same way."""
         ended_ms = max(self.now_ms(), self.so_far.started_ms)
         unread = self.so_far.unread if error == SOURCE_UNREAD else None
-        return ended_ms, keep_run_end(
-            self.lake, self.so_far.job, ended_ms, error, unread, self.seen, self.so_far.warned
-        )
+        said = self.so_far.warned, self.so_far.harmed
+        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen, *said)
 
     def _keep(self) -> None:
-        if self.is_kept and (self.so_far.did_work or self.so_far.unread or self.so_far.warned):
+        if self.is_kept and (self.so_far.did_work or self.so_far.unread or self.so_far.warned or self.so_far.harmed):
             self.so_far.keep()
 
     def _write(self, ended_ms: int, outcome: str, step: str | None = None, error: str | None = None) -> None:

@@ -33,8 +33,9 @@ from pipelines.run.checks import no_hanging_transaction
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup.registry import recall
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.view.alarms import problems_of
+from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.runs.run_ends import RunEnds, run_ends
 from tests import handmade
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.in_process import without_spark
@@ -513,6 +514,42 @@ def test_an_end_that_was_cut_off_with_an_old_checkpoint_is_said_by_verify_run_an
         shutil.copytree(whole, lake.source.path)
         assert said(lake.capsys, "run", lake.source.path, "--lake", path)[0] == 0
         assert said(lake.capsys, "status", path)[0] == 0
+
+
+@pytest.mark.parametrize("proof", ["recovery points", "none"])
+def test_a_log_that_was_lost_before_the_first_run_is_damage_where_its_broker_did_not_delete_it(
+    lake: Lake, tmp_path: Path, proof: str
+) -> None:
+    """verify, run and status agree. Without a proof it is a warning of all three."""
+    lake.source.partition("lost-0").append(10)
+    lake.source.high_watermarks(orders_0=30, lost_0=10)
+    if proof != "none":
+        lake.source.checkpoint("recovery-point", orders_0=30, lost_0=10)
+    (lake.source.path / "lost-0").rename(tmp_path / "away")
+    code = 1 if proof == "none" else 2
+    for _ in range(2):  # the second run writes nothing
+        for command in (("verify", lake.source.path), ("run", lake.source.path, "--lake", lake.path)):
+            found, printed = said(lake.capsys, *command)
+            assert (found, "names lost-0 (with offsets up to 10). There is no such directory." in printed) == (
+                code,
+                True,
+            ), printed
+        found, printed = said(lake.capsys, "status", lake.path)
+        assert (found, printed.count("names lost-0")) == (code, 1), printed
+    kinds = [each.kind for each in run_problems(str(lake.path), newest_end(lake), time.time_ns() // 1_000_000, "")]
+    assert kinds == ([] if proof == "none" else ["damage"])
+    if proof != "none":
+        assert pasted(lake.capsys, printed, "policies.yaml") == 0
+        code, printed = said(lake.capsys, "status", lake.path)
+        assert code == 0, printed
+    (tmp_path / "away").rename(lake.source.path / "lost-0")
+    assert lake.run()[0] == 0
+    assert said(lake.capsys, "status", lake.path)[0] == 0
+    assert DeltaTable(lake.path / "tables" / "records").to_pyarrow_table(columns=["offset"]).num_rows == 40
+
+
+def newest_end(lake: Lake) -> RunEnds:
+    return run_ends(str(lake.path), {})["intake"]
 
 
 def test_committed_offsets_beyond_the_end_are_taken_from_another_copy_with_the_printed_command(
@@ -1281,6 +1318,7 @@ PASTED = {
     "ledger-has-a-hole",
     "packed-segment",
     "log-start-fell",
+    "log-lost",
 }
 """Rules whose advice is pasted above, or is the same text as one that is."""
 NOT_PASTED_HERE = {

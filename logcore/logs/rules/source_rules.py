@@ -89,13 +89,24 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "log-directory-missing": Rule(
             _WARNING,
             _ONE_RUN,
-            "The file replication-offset-checkpoint has the high watermark of a log, of which there is no directory. "
-            "It was deleted by hand, renamed, or left out of a copy. A broker writes the file every five seconds: "
-            "a log that was deleted or moved just before the copy may still be named.",
+            "The file replication-offset-checkpoint has the high watermark of a log, of which there is no directory, "
+            "and there is no recovery-point-offset-checkpoint, which would prove its loss. It was deleted by hand, "
+            "renamed, or left out of a copy. A log that was deleted or moved just before the copy may still be named.",
             "Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing is lost, "
             "and the policy `on_gone: accept` of its topic makes it information.",
             for_logs="Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing "
             "is lost.",
+        ),
+        "log-lost": Rule(
+            _ERROR,
+            _ONE_RUN,
+            "The file recovery-point-offset-checkpoint names a log with records, of which there is no directory. A "
+            "broker that deletes or moves a log removes its line at once: the directory was deleted by hand, or left "
+            "out of a copy.",
+            "Bring the directory back, or read the log from another replica. If it is gone for good, or was left out "
+            "on purpose, `{policy:on_gone=accept}` makes it information.",
+            for_logs="Bring the directory back, or read the log from another replica. If it was left out on purpose, "
+            "choose the others by `--topic`.",
         ),
         "unread-segments": Rule(
             _INFO,

@@ -17,7 +17,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.ledger_ranges import NOT_ARCHIVED
-from spark_jobs.lake.setup.registry import has_sources, home
+from spark_jobs.lake.setup.registry import has_sources, home, recall
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.harm import Harm, look_at_tables
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -311,6 +311,9 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         yield of_disks
     if not has_sources(lake):  # a lake that forgot all of them takes nothing in, and nothing is due
         ends = replace(ends, succeeded_ms=None, failed_ms=None if ends.error == SOURCE_UNREAD else ends.failed_ms)
+    if ends.harmed:
+        sources = " ".join(quote(path) for each in recall(lake).intakes for path in each.sources)
+        yield Problem("damage", "the sources", ends.harmed, f"loglake verify {sources or quote(lake)}")
     unread = ends.unread if ends.is_failing and ends.unread is not None else ""
     unread = sentences([unread, *(why for why in unread_sources(lake).values() if why not in unread)])
     if unread:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
-from logcore.segments.filenames import TopicPartition
+from logcore.segments.filenames import TopicPartition, parse_partition_directory
 from logcore.storage.objects.addresses import is_object
 from spark_jobs.errors import TableUnreadable, UsageError
 from spark_jobs.lake.delta.tables.delta_log import newest_version
@@ -23,7 +23,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import read_policies
 
-_MOVED = "second-source"
+_MOVED, _LOST = "second-source", "log-lost"
 _OF_TOPICS = ("decoded", "undecoded", "latest")
 
 
@@ -143,7 +143,10 @@ def with_advice(lake: str, logs: Iterable[LogRow], findings: Sequence[Finding]) 
     for finding in said:
         root = os.path.dirname(finding.file or "")
         place = replace(finding, file=root) if finding.rule == _MOVED and roots[root] > 1 else finding
-        to_do = advice(finding.rule, harmed_place(lake, log=rows.get(place.file or ""), finding=place))
+        # A lost log may be none of the lake: only its path has its name.
+        parsed = parse_partition_directory(os.path.basename(finding.file or "")) if finding.rule == _LOST else None
+        name, row = None if parsed is None else parsed[0], rows.get(place.file or "")
+        to_do = advice(finding.rule, harmed_place(lake, log=row, topic_partition=name, finding=place))
         found.append((finding, "" if to_do in advised else to_do))
         advised[to_do] = None
     return found

@@ -92,8 +92,17 @@ def unread_source(findings: Iterable[Finding]) -> str | None:
 
 def source_warnings(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding]) -> str:
     """Return the warnings about source paths in one line, with what to do; empty: there are none."""
-    warnings = with_advice(lake, logs, [each for each in findings if exit_code([each]) is ExitCode.WARNING])
-    said = [f"{each.message} What to do: {to_do}" if to_do else each.message for each, to_do in warnings]
+    return _about_sources(lake, logs, findings, ExitCode.WARNING)
+
+
+def source_damage(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding]) -> str:
+    """Return the damage at source paths in the same form: what was found there, and no log of the lake shows."""
+    return _about_sources(lake, logs, findings, ExitCode.DAMAGE)
+
+
+def _about_sources(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], code: ExitCode) -> str:
+    chosen = with_advice(lake, logs, [each for each in findings if exit_code([each]) is code])
+    said = [f"{each.message} What to do: {to_do}" if to_do else each.message for each, to_do in chosen]
     return _in_one_line(said, "of this kind")
 
 

@@ -37,6 +37,8 @@ class RunEnds:
     """Which source it could not read, and why; None: another error."""
     warned: str = ""
     """Warnings of the newest run about its source paths; the lake has nothing of them."""
+    harmed: str = ""
+    """Damage that it found at its source paths; the lake has nothing of it."""
     seen: str | None = None
     """Digest of the listing of the sources before the newest run of the command line that succeeded. The sensor asks
     for no run of what that run has taken in."""
@@ -99,6 +101,7 @@ def keep_run_end(
     unread: str | None = None,
     seen: str | None = None,
     warned: str | None = None,
+    harmed: str | None = None,
 ) -> bool:
     """Record the end of a run in the home. If that is impossible, the run itself still counts.
 
@@ -110,6 +113,7 @@ def keep_run_end(
         unread: Which source it could not read, and why.
         seen: Digest of the listing of the sources before the run; None: not known.
         warned: Its warnings about source paths; None: it did not look at them.
+        harmed: Damage at source paths; None: the same.
 
     Returns:
         Whether the run before failed with the same error.
@@ -118,10 +122,11 @@ def keep_run_end(
         kept = _kept(lake)
         before = kept.get(job, RunEnds())
         warned = before.warned if warned is None else warned
+        said = replace(before, warned=warned, harmed=before.harmed if harmed is None else harmed)
         if error is None:
-            after = replace(before, succeeded_ms=ended_ms, seen=seen or before.seen, warned=warned)
+            after = replace(said, succeeded_ms=ended_ms, seen=seen or before.seen)
         else:
-            after = replace(before, failed_ms=ended_ms, error=error, unread=unread, warned=warned)
+            after = replace(said, failed_ms=ended_ms, error=error, unread=unread)
         content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}
         registry.put_in_home(_file(lake), json.dumps(content).encode())
         return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)

@@ -66,6 +66,8 @@ class UnfinishedRun:
     """Which source could not be read, and why."""
     warned: str | None = None
     """Warnings about source paths; None: it did not look at them."""
+    harmed: str | None = None
+    """Damage at source paths; None: the same."""
 
     @property
     def did_work(self) -> bool:

@@ -49,6 +49,7 @@ ABOUT_A_SOURCE = {
     *("no-segments", "unknown-directory", "delete-directory", "future-directory", "stray-directory", "leftover-file"),
     "zookeeper-directory",
     "log-directory-missing",
+    "log-lost",
     "unread-segments",
     *(
         "interrupted-swap",

@@ -98,7 +98,9 @@ def test_a_log_that_a_checkpoint_names_and_that_is_gone_is_a_warning_of_every_co
         (source.path / "orders-0").rename(source.path / name)
     finding = only(discover([str(source.path)]), "log-directory-missing")
     assert finding.severity is Severity.WARNING
-    assert finding.message == f"{finding.file} names orders-0 (high watermark 5). There is no such directory."
+    assert finding.file == str(source.path / "orders-0")
+    file = source.path / "replication-offset-checkpoint"
+    assert finding.message == f"{file} names orders-0 (with offsets up to 5). There is no such directory."
     for command in ("ls", "verify", "ledger", "transactions", "dump"):
         assert main([command, str(source.path)]) == 1
         printed = capsys.readouterr()
@@ -128,9 +130,11 @@ def test_the_line_of_a_deleted_log_is_no_finding(source: LogDirectory) -> None:
     for number in range(2):
         shutil.rmtree(source.path / f"orders-{number}")
         source.checkpoint("recovery-point", **({"orders_1": 5} if number == 0 else {}))
-        assert "log-directory-missing" not in rules(discover([str(source.path)])), number
-    source.checkpoint("recovery-point", orders_0=5)
-    assert "names orders-0 (high watermark 5)" in only(discover([str(source.path)]), "log-directory-missing").message
+        assert not {"log-directory-missing", "log-lost"} & set(rules(discover([str(source.path)]))), number
+    source.checkpoint("recovery-point", orders_0=7)
+    finding = only(discover([str(source.path)]), "log-lost")
+    assert finding.severity is Severity.ERROR
+    assert "recovery-point-offset-checkpoint names orders-0 (with offsets up to 7)" in finding.message
 
 
 @pytest.mark.parametrize("name", ["orders-5.bak", "eu-orders-0.bak", "orders-00.bak"])
