@@ -456,9 +456,10 @@ def _held(
     for segment in read:
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
-    holes = late_segments.holes_of(config.lake)
+    rows = archive.read_logs(config.lake)
+    holes = late_segments.holes_of(config.lake, rows, segments)
     damaged = late_segments.damaged_segments(config.lake)
-    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, holes, damaged, remembered)
+    return LakeSnapshot(cluster, rows, segments, tails, holes, damaged, remembered)
 
 
 def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:

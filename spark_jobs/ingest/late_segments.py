@@ -37,8 +37,10 @@ from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.ingest.segment_copy import CopyTask
 from spark_jobs.ingest.segment_slices import SliceCopy, Swap, part_of
 from spark_jobs.lake.delta.tables.snapshots import read_rows
+from spark_jobs.lake.ledger.frontier import read_ledger
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.ledger_ranges import unarchived
 
 CORRUPT, MISSING, SPARE = "corrupt", "missing", "spare"
 
@@ -75,8 +77,18 @@ class _Filled:
         return (at, self.end) if at < self.end else None
 
 
-def holes_of(lake: str) -> dict[str, list[Range]]:
-    """Missing or corrupt ranges of the ledger, by log; adjacent ranges with the same state are joined."""
+def holes_of(
+    lake: str, logs: Mapping[str, LogRow], segments: Mapping[str, Sequence[Segment]]
+) -> dict[str, list[Range]]:
+    """Missing or corrupt ranges of the ledger, by log; adjacent ranges with the same state are joined.
+
+    Offsets that the ledger has and no segment, as after a loss of `segments`, are missing too.
+
+    Args:
+        lake: The lake.
+        logs: Its logs.
+        segments: All segments of each log, including retired ones.
+    """
     columns = ["log", "start_offset", "end_offset", "state"]
     rows = read_rows(lake, "offset_ledger", columns, [("state", "in", [CORRUPT, MISSING])]).to_pylist()
     holes: dict[str, list[Range]] = {}
@@ -86,7 +98,21 @@ def holes_of(lake: str) -> dict[str, list[Range]]:
         if mine and mine[-1][1:] == (start, row["state"]):
             start = mine.pop()[0]
         mine.append((start, row["end_offset"], row["state"]))
+    feeding = {log: sorted((s for s in segments.get(log, ()) if s.feeds), key=lambda s: s.base_offset) for log in logs}
+    # Of most logs the segments follow each other: their ledgers, which may be large, are not read.
+    doubtful = [log for log, row in logs.items() if _leave_out(row, feeding[log])]
+    for log, ledger in read_ledger(lake, doubtful).items() if doubtful else ():
+        lost = [(start, end, MISSING) for start, end in unarchived(feeding[log], ledger)]
+        if lost:
+            holes[log] = sorted([*holes.get(log, ()), *lost])
     return holes
+
+
+def _leave_out(row: LogRow, feeding: Sequence[Segment]) -> bool:
+    """Whether segments may leave out offsets of a log."""
+    if not feeding or feeding[0].base_offset > row.log_start_offset or feeding[-1].next_offset < row.next_offset:
+        return True
+    return any(after.base_offset > before.next_offset for before, after in itertools.pairwise(feeding))
 
 
 def damaged_segments(lake: str) -> dict[str, list[str]]:

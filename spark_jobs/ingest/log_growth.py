@@ -322,7 +322,8 @@ def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd])
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
     row = row.without_given_up()
-    cut = list(cut_ends(ends, row.next_offset, row.topic_partition))
+    # A broker drops a log that ends below its start, and begins there.
+    cut = list(cut_ends(ends, max(row.next_offset, row.source_log_start_offset), row.topic_partition))
     if row.high_watermark is None or row.high_watermark <= row.next_offset:
         return cut
     return [_beyond_log_end(row), *cut]

@@ -21,7 +21,7 @@ Files of ``batches`` with the rows of many small segments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from logcore.logs.ledger.ledger_history import changed_findings, published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import ALWAYS_COMPACTED, NO_EXPLANATION
-from logcore.logs.model.offset_ledger import offsets_by_state
+from logcore.logs.model.offset_ledger import OffsetState, offsets_by_state
 from spark_jobs.archived_rows.batch_rows import SMALL_ROWS, BatchRows
 from spark_jobs.archived_rows.segment_pass import ValidatedSegment, validate_one
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
@@ -258,7 +258,8 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     """Find the logs that need validation.
 
     These have segments without validation, end at another offset than their ledger, or have a high watermark that
-    passed open offsets.
+    passed open offsets. Or their ledger misses offsets of a segment that is validated: the tables were made again, and
+    the segment came back with the bytes that it had.
     """
     # Read the versions first: a later commit of another run then refuses this plan.
     versions = commits.table_versions(config.lake, *WRITTEN)
@@ -274,6 +275,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
         elif segment.retired_because == archive.CUT_BACK and segment.segment_id in done:
             taken_back.setdefault(segment.log, []).append(segment)
     ledger = frontier.read_ledger(config.lake, config.logs)
+    back = _missed_by_ledger(config.lake, ledger, feeding, done)
     due: list[tuple[LogRow, list[Segment]]] = []
     for log, row in sorted(rows.items()):
         if log in feeding:
@@ -285,9 +287,9 @@ def plan(config: ValidateConfig) -> ValidatePlan:
         ranges = ledger.get(log, [])
         ends_elsewhere = row.next_offset != (ranges[-1].end_offset if ranges else 0)
         moved = row.readable_high_watermark() > frontier.ledger_high_watermark(ranges)
-        if waiting or ends_elsewhere or moved or log in taken_back:
+        if waiting or ends_elsewhere or moved or log in taken_back or log in back:
             due.append((row, waiting))
-    plans = _plans(config, due, feeding, taken_back, ledger) if due else ()
+    plans = _plans(config, due, feeding, taken_back, back, ledger) if due else ()
     new = [segment.segment_id for _, waiting in due for segment in waiting]
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
@@ -295,11 +297,38 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     return ValidatePlan(tuple(plans), tuple(sorted(unfinished)), versions)
 
 
+def _missed_by_ledger(
+    lake: str,
+    ledger: Mapping[str, Sequence[LedgerRow]],
+    feeding: Mapping[str, Sequence[Segment]],
+    done: Collection[str | None],
+) -> dict[str, list[Segment]]:
+    """Validated segments by log that begin, with a good batch, where the ledger says that offsets are missing."""
+    missing = {log: [row for row in rows if row.state is OffsetState.MISSING] for log, rows in ledger.items()}
+    there = {
+        segment.segment_id: segment
+        for log, rows in missing.items()
+        for segment in feeding.get(log, ())
+        if segment.segment_id in done and any(row.start_offset <= segment.base_offset < row.end_offset for row in rows)
+    }
+    if not there:
+        return {}
+    where: list[tuple[str, str, object]] = [("segment_id", "in", sorted(there))]
+    batches = read_rows(lake, "batches", ["segment_id", "base_offset", "last_offset"], where).to_pylist()
+    found: dict[str, list[Segment]] = {}
+    for batch in batches:
+        segment = there[batch["segment_id"]]
+        if batch["last_offset"] is not None and batch["base_offset"] == segment.base_offset:
+            found.setdefault(segment.log, []).append(segment)
+    return found
+
+
 def _plans(
     config: ValidateConfig,
     due: Sequence[tuple[LogRow, list[Segment]]],
     feeding: Mapping[str, Sequence[Segment]],
     taken_back: Mapping[str, Sequence[Segment]],
+    back: Mapping[str, Sequence[Segment]],
     ledger: Mapping[str, Sequence[LedgerRow]],
 ) -> Iterator[ValidateLogPlan]:
     policies = lake_policies(config.policies, config.lake, config.as_of_ms)
@@ -310,7 +339,7 @@ def _plans(
         before = ledger_ranges.with_published(config.lake, ledger.get(row.log, ()), frontiers[row.log])
         transactions = known[row.log]
         gone = taken_back.get(row.log, ())
-        changed = _changed_from(row, (*waiting, *gone), before, frontiers[row.log] or 0)
+        changed = _changed_from(row, (*waiting, *gone, *back.get(row.log, ())), before, frontiers[row.log] or 0)
         resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
         policy = policies.for_log(row.topic, row.topic_id)
         facts = LogFacts.of(

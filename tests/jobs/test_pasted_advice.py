@@ -1163,6 +1163,55 @@ def test_maintenance_keeps_what_was_archived_before_the_segments_were_read_again
     assert "note of check no_file_waits_for_deletion: kept, though no segment has it: 1 file of the archive" in printed
 
 
+@pytest.mark.parametrize("rebuilt", ["", "offset_ledger"])
+def test_offsets_that_no_segment_has_after_a_loss_of_segments_are_filled_from_a_whole_copy(
+    lake: Lake, tmp_path: Path, rebuilt: str
+) -> None:
+    assert lake.run()[0] == 0
+    whole = shutil.copytree(lake.source.path, tmp_path / "whole")
+    (lake.log.path / f"{0:020d}.log").unlink()
+    lake.source.checkpoint("log-start", orders_0=10)
+    lake.log.epochs([(0, 10)])
+    assert (lake.run()[0], lake.verify()[0]) == (0, 0)
+    shutil.rmtree(lake.path / "tables" / "segments")
+    pasted(lake.capsys, lake.verify()[1], "--rebuild segments")
+    if rebuilt:
+        assert said(lake.capsys, "repair", lake.path, "--rebuild", rebuilt, "--apply")[0] == 0
+    code, printed = lake.run()
+    assert code == 2, printed
+    [command] = [line for line in commands_in(printed) if "--fill-from" in line]
+    code, printed = said(lake.capsys, *shlex.split(command.replace("COPY", str(whole)))[1:])
+    assert code == 0, printed
+    for code, printed in (lake.run(), said(lake.capsys, "status", lake.path), lake.verify()):
+        assert code == 0, printed
+    assert lake.offsets() == {*range(30)}
+    assert {path.name for path in (lake.path / "archive").rglob("*.log")}
+
+
+@pytest.mark.parametrize("rebuilt", ["", "offset_ledger"])
+def test_segments_that_are_restored_after_they_were_read_again_from_a_shorter_source_are_whole(
+    lake: Lake, tmp_path: Path, rebuilt: str
+) -> None:
+    assert lake.run()[0] == 0
+    (lake.log.path / f"{0:020d}.log").unlink()
+    lake.source.checkpoint("log-start", orders_0=10)
+    lake.log.epochs([(0, 10)])
+    assert (lake.run()[0], lake.verify()[0]) == (0, 0)
+    table = lake.path / "tables" / "segments"
+    backup = shutil.copytree(table, tmp_path / "backup")
+    shutil.rmtree(table)
+    pasted(lake.capsys, lake.verify()[1], "--rebuild segments")
+    if rebuilt:
+        assert said(lake.capsys, "repair", lake.path, "--rebuild", rebuilt, "--apply")[0] == 0
+    assert lake.run()[0] == 2
+    shutil.rmtree(table)
+    shutil.copytree(backup, table)
+    lake.run()
+    for code, printed in (lake.run(), said(lake.capsys, "status", lake.path), lake.verify()):
+        assert code == 0, printed
+    assert lake.offsets() == {*range(30)}
+
+
 @pytest.mark.parametrize("table", ["logs", "segments"])
 def test_a_table_without_derivation_is_restored_from_a_backup_first_and_made_again_only_from_whole_sources(
     lake: Lake, table: str
@@ -1319,6 +1368,7 @@ PASTED = {
     "packed-segment",
     "log-start-fell",
     "log-lost",
+    "offsets-not-archived",
 }
 """Rules whose advice is pasted above, or is the same text as one that is."""
 NOT_PASTED_HERE = {
@@ -1387,7 +1437,7 @@ WITHOUT_COMMAND = {
         compaction-refused lake-identity-differs recovery-refused remote-range-left-out remote-segment-unreadable
         replacement-refused several-copies source-gone""",
     "People decide: nothing shows what is right.": """
-        commit-beyond-log-end incarnation-opened not-provable offsets-not-archived remote-orphan settings-in-doubt
+        commit-beyond-log-end incarnation-opened not-provable remote-orphan settings-in-doubt
         snapshots-at-one-offset transaction-hanging""",
 }
 """Errors and warnings without a command, by the reason."""

@@ -166,8 +166,9 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             Persistence.WHILE_LEDGER_HAS_HOLE,
             "The offset ledger has offsets that no segment of the archive has, as after a loss of `segments`.",
-            "Restore the tables of the lake from a backup. Until then the files of the archive stay, and `records` "
-            "keeps its rows.",
+            "If a copy of the log has the offsets, `{run} --fill-from COPY` takes them; COPY is its log directory. "
+            "Else restore the tables of the lake from a backup. Until then the files of the archive stay, and "
+            "`records` keeps its rows.",
         ),
         "transaction-accepted": Rule(
             _INFO,
