@@ -1163,6 +1163,24 @@ def test_maintenance_keeps_what_was_archived_before_the_segments_were_read_again
     assert "note of check no_file_waits_for_deletion: kept, though no segment has it: 1 file of the archive" in printed
 
 
+def test_a_registered_file_that_is_shorter_now_is_damage_of_every_command_until_it_is_whole_again(
+    lake: Lake, tmp_path: Path
+) -> None:
+    assert lake.run("--mode", "reference")[0] == 0
+    whole = shutil.copytree(lake.log.path, tmp_path / "whole")
+    first = lake.log.path / f"{0:020d}.log"
+    os.truncate(first, handmade.size_of(first.read_bytes(), 0))
+    for command in (("status", lake.path), ("run", lake.source.path, "--lake", lake.path, "--mode", "reference")):
+        code, printed = said(lake.capsys, *command)
+        assert code == 2, printed
+        assert f"orders-0: 1 of 3 segments that are registered in {lake.log.path} are shorter there" in printed
+    assert lake.verify()[0] == 2
+    [command] = set(re.findall(r"`(cp -p COPY/\*\.log [^`]+)`", said(lake.capsys, "status", lake.path)[1]))
+    subprocess.run(command.replace("COPY", str(whole)), shell=True, check=True)
+    assert lake.run("--mode", "reference")[0] == 0
+    assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
 @pytest.mark.parametrize("rebuilt", ["", "offset_ledger"])
 def test_offsets_that_no_segment_has_after_a_loss_of_segments_are_filled_from_a_whole_copy(
     lake: Lake, tmp_path: Path, rebuilt: str

@@ -9,7 +9,7 @@ That holds for the manifest of a segment in chunks too: without it nobody can re
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from logcore.errors import CorruptChunkError, CorruptIndexError, LogError, SegmentKeyError
@@ -137,15 +137,25 @@ def is_in_log_directory(path: str, etag: str | None) -> bool:
     return storage.is_absolute(path) and not storage.is_remote(path) and etag is None and part_of(path) is None
 
 
-def gone_names(directory: str, names: Collection[str]) -> list[str]:
-    """Return the names that a local directory no longer has, in their order. What cannot be listed is not gone."""
-    try:
-        there = set(os.listdir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        there = set()
-    except OSError:
-        return []
-    return [name for name in names if name not in there]
+def lost_bytes(directory: str, ends: Mapping[str, int]) -> tuple[set[str], set[str]]:
+    """Return the files that a local directory no longer has, and those that are too short.
+
+    What cannot be looked at is neither.
+
+    Args:
+        directory: The directory.
+        ends: How many bytes each file must have, by name.
+    """
+    gone, short = set[str](), set[str]()
+    for name, end in ends.items():
+        try:
+            if os.stat(os.path.join(directory, name)).st_size < end:
+                short.add(name)
+        except (FileNotFoundError, NotADirectoryError):
+            gone.add(name)
+        except OSError:
+            continue
+    return gone, short
 
 
 def way_back(directory: str) -> str:

@@ -198,6 +198,9 @@ def _place(file: LiveFile) -> str:
     return f" of {topic}" if partition is None else f" of {topic}-{partition}"
 
 
+_OF_ARCHIVED_FILES = ("archive-file-missing", "archive-file-changed")
+
+
 @dataclass(frozen=True, slots=True)
 class Harm:
     """One thing that is wrong with the files of a lake."""
@@ -322,8 +325,13 @@ def _of_findings(
         offsets = finding.start_offset, finding.end_offset
         what = f"{finding.rule}: {finding.message}"
         table = lost.get(finding.file or "") or table_of(lake, finding.file)
+<<<<<<< HEAD
         harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table, finding)
         is_at_source = finding.rule == "archive-file-missing" and not _is_in(lake, finding.file)
+=======
+        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table)
+        is_at_source = finding.rule in _OF_ARCHIVED_FILES and not _is_in(lake, finding.file)
+>>>>>>> 4d5327bb (Say in run and status that a registered file is shorter now)
         to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
         yield replace(harm, what_to_do=to_do)
 

@@ -19,7 +19,7 @@ from spark_jobs.errors import TableUnreadable
 from spark_jobs.lake.delta.state.tables_file import TablesFile, read_state
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import mapped_file, storage
-from spark_jobs.lake.store.referenced_bytes import gone_names, is_in_log_directory
+from spark_jobs.lake.store.referenced_bytes import is_in_log_directory, lost_bytes
 
 FINDINGS_A_TABLE = 20
 """At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
@@ -60,7 +60,7 @@ def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, sto
 
 
 def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
-    """Compare the archive's files with ``segments``. Files at their source only have to be there."""
+    """Compare the archive's files with ``segments``. Files at their source only have to be there, with all bytes."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
     columns += ["digest", "modified_ms", "retired_ms", "deleted_ms", "etag"]
     where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
@@ -69,7 +69,7 @@ def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     except TableUnreadable:
         return ArchiveSeen()  # the table's own finding
     segments.sort(key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
-    gone = tuple(itertools.islice(_gone_at_source(segments), FINDINGS_A_TABLE))
+    gone = tuple(itertools.islice(_lost_at_source(segments), FINDINGS_A_TABLE))
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
     if not kept:
         return ArchiveSeen(gone)
@@ -91,8 +91,10 @@ def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     return ArchiveSeen((*gone, *_findings(lake, harmed)), times, has_other_times)
 
 
-def _gone_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
-    """One finding a log for files of its source's directory that are registered and gone."""
+def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    """One finding a log for files of its source's directory that are registered and gone, and one for those that are
+    shorter than they were.
+    """
     registered: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for segment in segments:
         path = segment["path"]
@@ -100,17 +102,25 @@ def _gone_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
             place = segment["topic"], segment["partition"], posixpath.dirname(path)
             registered.setdefault(place, []).append(segment)
     for (topic, partition, directory), mine in registered.items():
-        names = set(gone_names(directory, [posixpath.basename(each["path"]) for each in mine]))
-        gone = [each for each in mine if posixpath.basename(each["path"]) in names]
-        if gone:
-            yield found(
-                "archive-file-missing",
-                f"{topic}-{partition}: {len(gone):,} of {len(mine):,} segments that are registered in {directory} are "
-                "gone there",
-                file=gone[0]["path"],
-                start_offset=gone[0]["base_offset"],
-                end_offset=gone[-1]["next_offset"],
-            )
+        ends: dict[str, int] = {}
+        for each in mine:
+            name = posixpath.basename(each["path"])
+            ends[name] = max(ends.get(name, 0), each["start"] + each["size"])
+        gone, short = lost_bytes(directory, ends)
+        for rule, names, what in (
+            ("archive-file-missing", gone, "gone there"),
+            ("archive-file-changed", short, "shorter there than they were"),
+        ):
+            lost = [each for each in mine if posixpath.basename(each["path"]) in names]
+            if lost:
+                yield found(
+                    rule,
+                    f"{topic}-{partition}: {len(lost):,} of {len(mine):,} segments that are registered in {directory} "
+                    f"are {what}",
+                    file=lost[0]["path"],
+                    start_offset=lost[0]["base_offset"],
+                    end_offset=lost[-1]["next_offset"],
+                )
 
 
 _Harmed = tuple[str, str, Mapping[str, Any]]
