@@ -12,9 +12,8 @@ from logcore.errors import LogError
 from spark_jobs import launch
 from spark_jobs.contracts import DecodeConfig, JobConfig, JobReport, LatestConfig
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.view.alarms import damage_of, stops_of
-from spark_jobs.lake.view.cluster_tables import has_internal_topics
+from spark_jobs.lake.view.cluster_tables import newest_reading
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.expectation_results import RecordsVersion, read_results
@@ -109,7 +108,7 @@ def present_answers(lake: str, policies: Policies, as_of_ms: int) -> Iterator[Ch
     if has_records and (latest := LatestTopic.all_of(lake, policies)):
         of_latest = launch.report_if_empty(LatestConfig(lake, "", as_of_ms, policies))
         yield topic_checks.latest_follows_records(state, latest, of_latest)
-    reading = last_reading.recall(lake) if has_internal_topics(lake, policies) else None
+    reading = newest_reading(lake, policies)
     if reading is not None:  # the next run reads the sources
         yield topic_checks.cluster_follows_sources(state, reading)
         yield topic_checks.no_commit_beyond_log_end(state, reading)

@@ -91,7 +91,10 @@ def test_a_problem_reaches_chat_and_pager_and_its_end_resolves_the_incident(
     claim(lake, "test")
     policies = tmp_path / "policies.yaml"
     policies.write_text(f"lake: {{alerts.webhook: '{relay}'}}")
-    remember(lake, Intake(("/srv/kafka",), policies=str(policies)))
+    source = tmp_path / "kafka"
+    source.mkdir()
+    (source / "meta.properties").touch()  # it is back
+    remember(lake, Intake((str(source),), policies=str(policies)))
     keep_run_end(lake, "intake", NOON, "SourceUnread", "/srv/kafka does not exist.")
     cursor = None
     failed = [{"run_id": "r1", "job": "shop__intake", "link": "https://pages/runs/r1"}]

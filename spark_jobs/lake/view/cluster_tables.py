@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from logcore.topics.internal_topics import InternalTopic
+from spark_jobs.lake.cluster import last_reading
 from spark_jobs.lake.delta.tables.delta_log import log_folder
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.registered_lakes import held_logs
+from spark_jobs.outlines import ClusterOutline
 from spark_jobs.policies.policies_file import Policies
 
 FOLLOW = "follow"
@@ -43,6 +45,15 @@ def has_internal_topics(lake: str, policies: Policies) -> bool:
     if not any(row.topic in TABLES_OF for row in held_logs(lake).values()):
         return False
     return policies.lake.cluster == FOLLOW
+
+
+def newest_reading(lake: str, policies: Policies) -> ClusterOutline | None:
+    """Return what the newest run read of internal topics; None if runs write no tables of them, or it is not known.
+
+    Raises:
+        TableUnreadable: The table ``logs`` is damaged.
+    """
+    return last_reading.recall(lake) if has_internal_topics(lake, policies) else None
 
 
 def cluster_tables(lake: str) -> tuple[str, ...]:

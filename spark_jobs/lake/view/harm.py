@@ -325,13 +325,8 @@ def _of_findings(
         offsets = finding.start_offset, finding.end_offset
         what = f"{finding.rule}: {finding.message}"
         table = lost.get(finding.file or "") or table_of(lake, finding.file)
-<<<<<<< HEAD
         harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table, finding)
-        is_at_source = finding.rule == "archive-file-missing" and not _is_in(lake, finding.file)
-=======
-        harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table)
         is_at_source = finding.rule in _OF_ARCHIVED_FILES and not _is_in(lake, finding.file)
->>>>>>> 4d5327bb (Say in run and status that a registered file is shorter now)
         to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
         yield replace(harm, what_to_do=to_do)
 

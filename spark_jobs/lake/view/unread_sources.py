@@ -28,7 +28,7 @@ _looks: dict[str, _Look] = {}
 def unread_sources(lake: str) -> dict[str, str]:
     """Return why registered sources cannot be read now, one sentence by path; empty: all are there.
 
-    A store that cannot be asked says nothing about its sources. Runs find out.
+    A store that does not answer says nothing about its sources. Runs find out.
 
     Raises:
         UsageError: The registration of the lake cannot be used.
