@@ -128,7 +128,7 @@ def test_a_sound_log_is_not_called_the_directory_of_a_deleted_one(tmp_path: Path
     main(["ls", str(source.path)])
     said = capsys.readouterr()
     assert RULE not in said.out + said.err
-    assert f"names orders-0 (high watermark {stated['orders_0']}). There is no such directory." in said.err
+    assert f"names orders-0 (with offsets up to {stated['orders_0']}). There is no such directory." in said.err
     main(["run", str(source.path), "--lake", str(lake), "--high-watermark", "log-end"])
     said = capsys.readouterr()
     assert " mv " not in said.out + said.err
