@@ -135,7 +135,7 @@ def registrations(folder: str) -> Registrations:
     """Return all lakes that are registered in a home; an unusable registration does not hide the others."""
     try:
         names = sorted(name for name in os.listdir(os.path.join(folder, FOLDER)) if name.endswith(".json"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Registrations({}, ())
     lakes: dict[str, Registration] = {}
     broken: list[str] = []
