@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,8 +20,6 @@ from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 
-MOVED_FROM = "and no longer from {}: "
-"""In the message of a moved log: its directory before."""
 _UNREAD = "second-source"
 _MOST_NAMED = 5
 """Logs beyond this many are only counted."""
@@ -114,9 +111,8 @@ def _as_information(placed: PlacedFinding) -> PlacedFinding:
 
 def left_directories(lake: str) -> frozenset[tuple[str | None, str]]:
     """Return from which directories logs were moved: the key of the log, and the directory."""
-    moves = read_rows(lake, "findings", ["log", "message"], [("rule", "in", ["source-moved"])]).to_pylist()
-    pattern = re.compile(MOVED_FROM.format("(.+)"))
-    return frozenset((row["log"], found[1]) for row in moves if (found := pattern.search(row["message"])))
+    moves = read_rows(lake, "findings", ["log", "file"], [("rule", "in", ["source-moved"])]).to_pylist()
+    return frozenset((row["log"], row["file"]) for row in moves)
 
 
 def not_moved(refused: Sequence[PlacedFinding]) -> str:

@@ -43,7 +43,6 @@ from logcore.storage.discovery import HeaderReader, SourceChanged, SourceLog, fi
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.texts import shell_word
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest.left_copies import MOVED_FROM
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.ingest.segment_slices import Swap, part_of
 from spark_jobs.lake.delta import commits
@@ -380,10 +379,10 @@ def plan_move(
         config, source, observed, growth, known, None, is_first=tail is None, remembered=held.remembered
     )
     message = (
-        f"{known.topic_partition} is taken from {source.directory} from now on, {MOVED_FROM.format(known.source)}"
-        "that directory contains the archived bytes too."
+        f"{known.topic_partition} is taken from {source.directory} from now on, and no longer from "
+        f"{known.source}: that directory contains the archived bytes too."
     )
-    finding = found("source-moved", message, file=source.directory, start_offset=observed.next_offset)
+    finding = found("source-moved", message, file=known.source, start_offset=observed.next_offset)
     return replace(plan, said=(finding,)), placed
 
 
