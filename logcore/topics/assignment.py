@@ -70,19 +70,22 @@ def assignment(racks: Mapping[int, str | None], partitions: int, factor: int, st
 
 
 def proposed(racks: Mapping[int, str | None], replicas: Sequence[tuple[int, ...]]) -> Assignment | None:
-    """Return the placement of a topic by the rule that moves the fewest replicas; None if the brokers are too few.
+    """Return the placement of a topic by the rule, from its first broker on, that moves the fewest replicas.
 
     Args:
         racks: The rack of each broker.
         replicas: Broker ids by partition, the preferred leader first.
+
+    Returns:
+        The placement; None if the brokers are too few.
     """
     factor = max(map(len, replicas))
     if factor > len(racks):
         return None
     order = alternating(racks)
     first = replicas[0][0]
-    starts = [order.index(first)] if first in order else range(len(order))
-    made = (assignment(racks, len(replicas), factor, start, shift) for start in starts for shift in range(len(order)))
+    start = order.index(first) if first in order else 0
+    made = (assignment(racks, len(replicas), factor, start, shift) for shift in range(len(order)))
     return min(made, key=lambda each: _moved(each, replicas))
 
 
@@ -104,7 +107,7 @@ def faults(racks: Mapping[int, str | None], replicas: Sequence[tuple[int, ...]])
     for at, each in enumerate(replicas):
         unknown = sorted(set(each) - racks.keys())
         for broker in unknown:
-            yield at, f"broker {broker} is not registered, or fenced"
+            yield at, f"broker {broker} is not registered"
         used = {racks.get(broker) for broker in each}
         if has_racks and not unknown and len(used) < min(number, len(each)):
             names = ", ".join(sorted(map(str, used)))

@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _work(plan: CompactionPlan | NothingToClean) -> PlannedWork:
     """Return the work in a log, as the cleaner thread decides (LogCleanerManager.grabFilthiestCompactedLog)."""
     if isinstance(plan, NothingToClean):
-        return PlannedWork(plan.message)
+        return PlannedWork(plan.message, findings=plan.findings)
     chosen = plan.chosen
     figures = {
         "dirty_ratio": round(chosen.dirty_ratio, 6),
@@ -113,11 +113,11 @@ def _work(plan: CompactionPlan | NothingToClean) -> PlannedWork:
         "damaged_segments": len(plan.damaged),
     }
     if plan.why_not is not None:
-        return PlannedWork(plan.why_not.message, figures=figures)
+        return PlannedWork(plan.why_not.message, figures=figures, findings=plan.findings)
     reason = f"{chosen.dirty_ratio:.3f} of its bytes are dirty"
     if chosen.dirty_ratio <= plan.config.min_cleanable_dirty_ratio:
         reason += ", and max.compaction.lag.ms has passed"
-    return PlannedWork(reason, chosen.dirty_ratio, figures)
+    return PlannedWork(reason, chosen.dirty_ratio, figures, plan.findings)
 
 
 def _unchanged(refusal: NothingToClean, out: str) -> DirectoryPlan:

@@ -128,17 +128,20 @@ def _work(plan: RetentionPlan) -> PlannedWork:
     segments = {"deleted": len(gone), "kept": len(stays)}
     start = {"before": plan.log_start_offset, "after": plan.new_log_start_offset}
     figures = {"deleted_bytes": nbytes, "segments": segments, "log_start_offset": start}
-    last = (stays or gone)[-1:]
-    if last and plan.log_start_offset > (end := last[0].segment.reading.next_offset):
-        why = (
-            f"its log start offset {plan.log_start_offset} lies after its log end {end}: a broker's start drops it all"
-        )
-        return PlannedWork(why, figures=figures)
+    segments_of = [*(each.segment for each in gone), *(each.segment for each in stays)]
+    last = segments_of[-1:]
+    if last and plan.log_start_offset > (end := last[0].reading.next_offset):
+        why = f"its log start {plan.log_start_offset} lies after its log end {end}: a broker's start drops all of it"
+        return PlannedWork(why, figures=figures, findings=[found("checkpoint-beyond-log-end", f"{why}.")])
+    damaged = [
+        found("corrupt-bytes", f"{each.log.name} is damaged: `loglake verify` says where.", file=each.log.name)
+        for each in dict.fromkeys((*segments_of[: len(gone) + 1], *last))
+        if each.reading.is_damaged
+    ]
     if not gone:
-        return PlannedWork(
-            "; ".join(stays[0].why[1:] or stays[0].why) if stays else "it has no segment", figures=figures
-        )
-    return PlannedWork(f"{gone[0].rule}: {gone[0].why}", nbytes, figures)
+        why = "; ".join(stays[0].why[1:] or stays[0].why) if stays else "it has no segment"
+        return PlannedWork(why, figures=figures, findings=damaged)
+    return PlannedWork(f"{gone[0].rule}: {gone[0].why}", nbytes, figures, damaged)
 
 
 def _summary(plan: RetentionPlan, out: str) -> str:

@@ -39,8 +39,7 @@ def report(state: ClusterState, directories: Iterable[SourceDirectory], topics: 
     }
     partitions = [row | {"topic": topic} for topic, rows in sorted(of_topic.items()) for row in rows]
     placement = placement_of(partitions, brokers, directories)
-    alive = [row for row in brokers if not row["is_fenced"]] or brokers
-    racks = {row["broker"]: row["rack"] for row in alive}
+    racks = {row["broker"]: row["rack"] for row in brokers}
     judged = list(_judged(racks, {topic: of_topic[topic] for topic in topics}))
     if form == "reassignment":
         return json.dumps({name: value for name, value in judged[-1].items() if name != "kind"}, indent=2) + "\n"
@@ -59,7 +58,11 @@ def _judged(racks: Mapping[int, str | None], topics: Mapping[str, Sequence[Mappi
     moves: list[Row] = []
     for topic, partitions in topics.items():
         replicas = [tuple(row["replicas"]) for row in partitions]
-        found = list(faults(racks, replicas)) if racks else []
+        why = _why_not_judged(partitions) if racks else "no broker is registered"
+        if why is not None:
+            yield {"kind": "fault", "topic": topic, "partition": None, "reason": why}
+            continue
+        found = list(faults(racks, replicas))
         made = proposed(racks, replicas) if found else replicas
         if made is None:
             found.append((None, f"{max(map(len, replicas))} replicas cannot be on {len(racks)} brokers"))
@@ -70,6 +73,12 @@ def _judged(racks: Mapping[int, str | None], topics: Mapping[str, Sequence[Mappi
             if list(new) != list(row["replicas"]):
                 moves.append({"topic": topic, "partition": row["partition"], "replicas": list(new)})
     yield {"kind": "reassignment", "version": 1, "partitions": moves}
+
+
+def _why_not_judged(partitions: Sequence[Mapping[str, Any]]) -> str | None:
+    if any(row["adding_replicas"] or row["removing_replicas"] for row in partitions):
+        return "a reassignment is under way"
+    return None if all(row["replicas"] for row in partitions) else "a partition has no replica"
 
 
 LISTED = 50

@@ -34,6 +34,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, RootLines
+from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.topic_config import TopicConfig, kafka_name, topic_config
 from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.reading.chosen_logs import find_logs
@@ -41,6 +42,7 @@ from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, r
 from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.filenames import METADATA_DIRECTORY, METADATA_TOPIC, TopicPartition, parse_partition_directory
 from logcore.storage.broker_state import StateReader
+from logcore.storage.discovery import discover
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import (
     PartitionOutput,
@@ -222,6 +224,15 @@ def check_arguments(
         parser.error(str(error))
     reads_metadata = arguments.config_from == "metadata"
     return SettingsOfLogs(values, used, as_of_ms(arguments), reads_metadata, refuses_doubt)
+
+
+def of_one_partition(sources: Sequence[str]) -> tuple[SourceLog, ...] | None:
+    """Return the logs that were found, if only a partition directory is named. A log directory may have such a name."""
+    if len(sources) != 1 or parse_partition_directory(os.path.basename(os.path.abspath(sources[0]))) is None:
+        return None
+    discovery = discover(sources)
+    logs, whole = (*discovery.logs, *discovery.set_aside), os.path.abspath(sources[0])
+    return logs if all(os.path.abspath(log.directory) == whole for log in logs) else None
 
 
 _OF_ONE_LOG = (

@@ -39,7 +39,7 @@ from logcore.reading.compared_copies import ComparedCopies, fill_command, not_de
 from logcore.reading.copy_histories import forks_of
 from logcore.reading.read_options import ReadOptions
 from logcore.records.packed_files import packed_kind, unpacking
-from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition, parse_partition_directory
+from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition
 from logcore.storage.broker_state import StateReader
 from logcore.storage.discovery import discover, shown, source_path
 from logcore.storage.files import joined
@@ -74,21 +74,12 @@ def run(
         advice: Added after the reason why a broker would not start with a log.
     """
     sources: list[str] = arguments.sources
-    found_there = _of_one_partition(sources)
+    found_there = maintenance.of_one_partition(sources)
     if found_there is not None:
         arguments.source = sources[0]
         return _run_one(arguments, found_there, settings, plan_of, progress, advice)
     maintenance.refuse_options_of_one_log(arguments)
     return _run_several(arguments, settings, plan_of, progress, advice)
-
-
-def _of_one_partition(sources: Sequence[str]) -> tuple[SourceLog, ...] | None:
-    """The logs that were found, if only a partition directory is named. A log directory may have such a name too."""
-    if len(sources) != 1 or parse_partition_directory(os.path.basename(os.path.abspath(sources[0]))) is None:
-        return None
-    discovery = discover(sources)
-    logs, whole = (*discovery.logs, *discovery.set_aside), os.path.abspath(sources[0])
-    return logs if all(os.path.abspath(log.directory) == whole for log in logs) else None
 
 
 # --- one partition directory ------------------------------------------------------------------------------------------
