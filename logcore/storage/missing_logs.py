@@ -74,17 +74,20 @@ class ListedDirectory:
                 lost.remove(log)
                 yield self._renamed(logs[0], log)
         accepted = [log for log in lost if may_be_gone(log.topic)]
-        yield from self._missing([log for log in lost if log not in accepted])
-        for finding in self._missing(accepted):
+        topics = {log.topic for log in listed}
+        yield from self._missing([log for log in lost if log not in accepted], topics)
+        for finding in self._missing(accepted, topics):
             yield replace(finding, severity=Severity.INFO)
 
     def _end_of(self, log: TopicPartition) -> int:
         return max(self.high_watermarks.get(log, 0), (self.recovery_points or {}).get(log, 0))
 
-    def _missing(self, logs: Sequence[TopicPartition]) -> Iterator[Finding]:
-        is_proven = self.recovery_points is not None
-        file = os.path.join(self.path, filenames.RECOVERY_POINT_FILE if is_proven else filenames.HIGH_WATERMARK_FILE)
+    def _missing(self, logs: Sequence[TopicPartition], topics: Collection[str]) -> Iterator[Finding]:
+        """Report lost logs. One of ``topics``, which have other logs here, was not left out with its topic."""
+        known = self.recovery_points is not None
+        file = os.path.join(self.path, filenames.RECOVERY_POINT_FILE if known else filenames.HIGH_WATERMARK_FILE)
         for topic in dict.fromkeys(log.topic for log in logs):
+            is_proven = known and topic in topics
             of_topic = [log for log in logs if log.topic == topic]
             listing = _in_short([f"{log} (with offsets up to {self._end_of(log)})" for log in of_topic])
             message = f"{shown(file)} names {listing}. There is no such directory."

@@ -90,8 +90,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _ONE_RUN,
             "The file replication-offset-checkpoint has the high watermark of a log, of which there is no directory, "
-            "and there is no recovery-point-offset-checkpoint, which would prove its loss. It was deleted by hand, "
-            "renamed, or left out of a copy. A log that was deleted or moved just before the copy may still be named.",
+            "and nothing proves its loss: there is no recovery-point-offset-checkpoint, or no other log of the topic. "
+            "It was deleted by hand, renamed, or left out of a copy. A log that was deleted or moved just before the "
+            "copy may still be named.",
             "Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing is lost, "
             "and the policy `on_gone: accept` of its topic makes it information.",
             for_logs="Bring the directory back, or give it its name again. If the log was deleted on purpose, nothing "
@@ -100,9 +101,9 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "log-lost": Rule(
             _ERROR,
             _ONE_RUN,
-            "The file recovery-point-offset-checkpoint names a log with records, of which there is no directory. A "
-            "broker that deletes or moves a log removes its line at once: the directory was deleted by hand, or left "
-            "out of a copy.",
+            "The file recovery-point-offset-checkpoint names a log with records, of which there is no directory, and "
+            "other logs of the topic are there. A broker that deletes or moves a log removes its line at once: the "
+            "directory was deleted by hand, or left out of a copy.",
             "Bring the directory back, or read the log from another replica. If it is gone for good, or was left out "
             "on purpose, `{policy:on_gone=accept}` makes it information.",
             for_logs="Bring the directory back, or read the log from another replica. If it was left out on purpose, "
