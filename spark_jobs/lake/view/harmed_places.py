@@ -91,8 +91,11 @@ def is_wanted(lake: str, table: str | None) -> bool:
     if not topic:
         return True
     try:
-        policy = read_policies(registry.recall(lake).policies).for_topic(topic)
+        file = registry.recall(lake).policies
+        policy = None if file is None else read_policies(file).for_topic(topic)
     except (UsageError, registry.RegistryError):
+        return True
+    if file is None:  # its tables were made by other policies, which are named on the command line
         return True
     return policy is not None and (policy.latest is not None if kind == "latest" else policy.decodes)
 
