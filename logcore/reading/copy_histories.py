@@ -174,11 +174,11 @@ def _history(log: SourceLog, logs: Sequence[SourceLog], notes: Notes) -> CopyHis
     reader = _HistoryReader(log, notes)
     for segment in log.segments:
         reader.read(segment)
-    start = log.log_start_offset
+    start, end = log.log_start_offset, reader.end()
     is_cleaned = reader.is_cleaned or bool(log.cleaner_checkpoint)
     return CopyHistory(
         log_start_offset=start,
-        log_end_offset=max(reader.end(), start),
+        log_end_offset=max(end, start) if log.named_files else end,
         high_watermark=log.high_watermark,
         stated_epochs=log.leader_epochs,
         batches=reader.held,

@@ -2,6 +2,7 @@
 
 Evidence, in this order. A copy that fails one is out, whatever its length, and in whatever order copies are named:
 
+    log start                 not after its end: a broker deletes such a log when it starts. Not if all are so
     __cluster_metadata        its leader; without the leader's copy, a replica in sync. Only if no copy has a later
                               leader epoch, and the leader's copy has what another one knows to be committed
     leader-epoch-checkpoint   the highest last line; an epoch without records counts
@@ -38,6 +39,7 @@ Range = tuple[int, int]
 class Evidence(StrEnum):
     """What decides between copies."""
 
+    WIPED = "log start after log end"
     METADATA = "__cluster_metadata"
     LEADER_EPOCHS = "leader-epoch-checkpoint"
     BATCH_EPOCHS = "leader epochs of batches"
@@ -125,12 +127,16 @@ class CopyComparison:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A copy with its end. `epoch`: its last leader epoch, which its file of epochs states if `is_stated`."""
+    """A copy with its end. `epoch`: its last leader epoch, which its file of epochs states if `is_stated`.
+
+    `is_wiped`: its start lies after its end, so that a broker deletes all of it at its start.
+    """
 
     copy: LogCopy
     end: int
     epoch: int
     is_stated: bool
+    is_wiped: bool
 
     @property
     def log(self) -> SourceLog:
@@ -170,11 +176,11 @@ def compare_copies(
         reader: Reads their headers.
         said: What the cluster metadata says; None: it is not there.
         forks: Where copies part whose batches were all compared, by the directories of the two; None: they do not.
-        side: The directory of the copy to use if nothing else decides.
+        side: The directory of the copy to use if nothing else decides. It may be one that a broker would delete.
     """
-    seen = sorted((_seen(copy, reader) for copy in copies), key=lambda each: each.log.directory)
+    seen = sorted((_seen(copy, reader, side) for copy in copies), key=lambda each: each.log.directory)
     out: dict[str, tuple[Evidence, str]] = {}
-    left = _by_metadata(seen, said, out)
+    left = _by_metadata(_not_wiped(seen, out), said, out)
     newest = max(each.epoch for each in left)
     for each in left:
         if each.epoch < newest and not each.is_without_epochs:
@@ -220,10 +226,21 @@ def _forks(
     return found
 
 
-def _seen(copy: LogCopy, reader: CheckingReader) -> _Seen:
+def _not_wiped(seen: Sequence[_Seen], out: dict[str, tuple[Evidence, str]]) -> list[_Seen]:
+    """The copies that a broker would not delete at its start; all if it would delete each."""
+    kept = [each for each in seen if not each.is_wiped]
+    for each in seen if kept else ():
+        if each.is_wiped:
+            start = each.log.log_start_offset
+            text = f"its start at offset {start} lies after its end at {each.end}: a broker deletes it"
+            out[each.log.directory] = (Evidence.WIPED, text)
+    return kept or list(seen)
+
+
+def _seen(copy: LogCopy, reader: CheckingReader, side: str | None) -> _Seen:
     log = copy.log
     end, epoch = log.segments[-1].base_offset if log.segments else log.log_start_offset, copy.last_epoch
-    epoch = -1 if epoch is None else epoch
+    reached, epoch = copy.end, -1 if epoch is None else epoch
     with suppress(LogError):
         for segment in reversed(log.segments if copy.end is None or copy.last_epoch is None else ()):
             last = None
@@ -231,9 +248,15 @@ def _seen(copy: LogCopy, reader: CheckingReader) -> _Seen:
                 last = header or last
             if last is not None:
                 end, epoch = max(end, last.next_offset), last.partition_leader_epoch
+                reached = end
                 break
     stated = log.leader_epochs[-1].epoch if log.leader_epochs else -1
-    return _Seen(copy, end if copy.end is None else copy.end, max(epoch, stated), stated >= epoch)
+    start, is_wiped = log.log_start_offset, False
+    if reached is not None and not (log.named_files or log.unreadable or log.directory == side):
+        is_wiped = reached < start and (copy.end is None or copy.end <= start)
+    if copy.end is not None:
+        end = reached if is_wiped and reached is not None else copy.end
+    return _Seen(copy, end, max(epoch, stated), stated >= epoch, is_wiped)
 
 
 def _by_metadata(seen: Sequence[_Seen], said: Leadership | None, out: dict[str, tuple[Evidence, str]]) -> list[_Seen]:

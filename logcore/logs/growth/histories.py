@@ -82,7 +82,7 @@ class CopyHistory:
 
     Attributes:
         log_start_offset: Where it begins.
-        log_end_offset: Where it ends.
+        log_end_offset: Where it ends; before its start if a broker would delete all of it.
         high_watermark: None if it is not known.
         stated_epochs: Lines of its file of leader epochs; none: there is no such file.
         batches: Its batches that can be trusted.
@@ -122,7 +122,7 @@ class PairDifference:
         right_truncates_to: The reverse.
         only_left: Offsets that only the left copy has, up to where they part and from there to its end.
         only_right: The reverse.
-        is_damaged: Whether a batch of one of them cannot be trusted.
+        is_damaged: Whether a batch of one of them cannot be trusted, or a broker would delete all of one.
         is_open: Headers do not decide whether one of them was cleaned.
         is_cleaned: One of them was cleaned, and nothing is lost by that.
     """
@@ -181,7 +181,7 @@ def compare_histories(left: CopyHistory, right: CopyHistory) -> PairDifference:
         truncates_to(right, left),
         _only(left, right, alone[0], bound),
         _only(right, left, alone[1], bound),
-        is_damaged=bool(left.damaged or right.damaged),
+        is_damaged=any(copy.damaged or copy.log_end_offset < copy.log_start_offset for copy in (left, right)),
         is_open=fork is None and (walk.is_open or (any(walk.alone) and not is_lost)),
     )
 

@@ -36,15 +36,28 @@ def pair(rows: list[Row]) -> Row:
     return found
 
 
-def log_directory(path: Path, *batches: bytes, broker: int = 1, high_watermark: int | None = None) -> Path:
-    """A log directory with orders-0, one segment, and no file of leader epochs."""
-    log = path / "orders-0"
+def log_directory(
+    path: Path,
+    *batches: bytes,
+    broker: int = 1,
+    high_watermark: int | None = None,
+    start: int | None = None,
+    cleaned_to: int | None = None,
+    name: str = "orders-0",
+) -> Path:
+    """A log directory with one log, one segment, and no file of leader epochs."""
+    log = path / name
     log.mkdir(parents=True)
     (path / "meta.properties").write_text(f"version=1\ncluster.id={replication.CLUSTER}\nnode.id={broker}\n")
     (log / "partition.metadata").write_text(f"version: 0\ntopic_id: {replication.TOPIC_ID}")
     (log / f"{0:020d}.log").write_bytes(b"".join(batches))
-    if high_watermark is not None:
-        (path / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {high_watermark}\n")
+    for file, offset in (
+        ("replication-offset-checkpoint", high_watermark),
+        ("log-start-offset-checkpoint", start),
+        ("cleaner-offset-checkpoint", cleaned_to),
+    ):
+        if offset is not None:
+            (path / file).write_text(f"0\n1\norders 0 {offset}\n")
     return path
 
 
@@ -124,6 +137,20 @@ def test_a_copy_that_ends_earlier_lacks_offsets(tmp_path: Path, capsys: Captured
     assert (code, pair(rows)["verdict"]) == (1, "behind")
     assert (pair(rows)["left_truncates_to"], pair(rows)["right_truncates_to"]) == (None, 20)
     assert of_kind(rows, "verdict")[0]["keep"] == f"{whole}/orders-0"
+
+
+def test_a_copy_that_a_broker_would_delete_is_not_kept(tmp_path: Path, capsys: Captured) -> None:
+    """Its start lies after the end of its batches, and nothing of it is left then."""
+    wiped = log_directory(tmp_path / "1", *WHOLE, start=40, high_watermark=30)
+    whole = log_directory(tmp_path / "2", *WHOLE, broker=2, high_watermark=30)
+    for order in ((wiped, whole), (whole, wiped)):
+        code, rows = compared(capsys, *order)
+        assert (code, pair(rows)["verdict"]) == (2, "damaged")
+        assert of_kind(rows, "verdict")[0]["keep"] == f"{whole}/orders-0"
+    ends = {row["source"]: (row["log_start_offset"], row["log_end_offset"]) for row in of_kind(rows, "copy")}
+    assert ends[f"{wiped}/orders-0"] == (40, 30)
+    code, rows = compared(capsys, wiped, log_directory(tmp_path / "3", *WHOLE, broker=3, start=30))
+    assert of_kind(rows, "verdict")[0]["keep"] == f"{tmp_path}/3/orders-0"
 
 
 def test_a_batch_that_is_damaged_in_one_copy_is_named_with_the_copies_that_hold_it(

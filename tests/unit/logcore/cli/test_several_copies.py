@@ -297,3 +297,20 @@ def test_a_plan_has_the_source_of_each_range_that_the_new_log_has(
     plan = json.loads(capsys.readouterr().out)
     (whole,) = plan["provenance"]
     assert whole == {"start_offset": 0, "end_offset": 80, "source": f"{tmp_path}/broker2/orders-0"}
+
+
+def test_recover_does_not_take_a_copy_that_a_broker_would_delete(tmp_path: Path, capsys: Captured) -> None:
+    """Its start lies after its end. It is taken if it is the only copy, or if it is named."""
+    paths = [tmp_path / name for name in "abc"]
+    for broker, path in enumerate(paths, 1):
+        replication.write(replica((0, 0), end=90, high_watermark=90), path, broker)
+    (paths[0] / "log-start-offset-checkpoint").write_text("0\n1\norders 0 100\n")
+    for order in itertools.permutations(paths):
+        assert main(["recover", *map(str, order), "--plan"]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert (plan["evidence"], plan["log_end_offset"]) in [("log start after log end", 90), ("same history", 90)]
+        why = {each["source"]: each["why"] for each in plan["not_taken"]}[f"{paths[0]}/orders-0"]
+        assert why.startswith("its start at offset 100 lies after its end at 90: a broker deletes it")
+    for words in ([paths[0]], [*paths, "--side", paths[0]]):
+        assert main(["recover", *map(str, words), "--plan"]) == 2
+        assert json.loads(capsys.readouterr().out)["source"] == f"{paths[0]}/orders-0"
