@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from logcore.reading.read_options import Notes
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.texts import shell_word
-from logcore.topics.cluster_states import ClusterState
+from logcore.topics.cluster_states import ClusterState, StateRow
 
 _NAMED = 3
 
@@ -193,16 +193,25 @@ class ComparedCopies:
                     self._states[each.cluster_id] = read.state
         return self._states
 
+    def replicas_of(self, log: SourceLog) -> Collection[int] | None:
+        """Return the brokers that hold a log, by the cluster metadata among the logs; None if it does not say it."""
+        row = self._row(log)
+        return None if row is None else row.fields["replicas"]
+
     def _leadership(self, log: SourceLog) -> Leadership | None:
-        if log.is_metadata:
-            return None
-        state, name = self._read_states().get(log.cluster_id, ClusterState()), log.topic_partition
-        named = (each for each, topic in state.topics.items() if topic.fields["topic"] == name.topic)
-        row = state.partitions.get(log.topic_id or next(named, ""), {}).get(name.partition)
+        row = self._row(log)
         if row is None:
             return None
         in_sync = frozenset((*row.fields["isr"], *row.fields["eligible_leader_replicas"]))
         return Leadership(row.fields["leader"], row.fields["leader_epoch"], in_sync)
+
+    def _row(self, log: SourceLog) -> StateRow | None:
+        """The row of a partition in the cluster metadata."""
+        if log.is_metadata:
+            return None
+        state, name = self._read_states().get(log.cluster_id, ClusterState()), log.topic_partition
+        named = (each for each, topic in state.topics.items() if topic.fields["topic"] == name.topic)
+        return state.partitions.get(log.topic_id or next(named, ""), {}).get(name.partition)
 
 
 def holes_of(log: SourceLog, copies: Sequence[SourceLog]) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -24,6 +24,9 @@ from logcore.logs.growth.histories import (
     held_batches,
     joined_ranges,
 )
+from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.gaps import NO_EXPLANATION
+from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.compared_copies import ComparedCopies, holes_of
 from logcore.reading.consumer_log import ConsumerLog
@@ -32,6 +35,7 @@ from logcore.reading.segment_reading import (
     cannot_read,
     is_read_in_bulk,
     open_segment,
+    rules_of_gaps,
     segment_bytes,
     stretch_finding,
     walked,
@@ -112,6 +116,44 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
     start = decision.best.log.log_start_offset
     pairs = tuple(ComparedPair(*sides, each, each.verdict(start)) for sides, each in differences.items())
     return LogCopies(tuple(logs), tuple(histories), pairs, tuple(held_batches(histories)), decision)
+
+
+def lost_by_all(compared: LogCopies, notes: Notes) -> Iterator[Finding]:
+    """Yield what is missing between two segments of the copy to keep and in every other copy, and at their start.
+
+    Args:
+        compared: The copies.
+        notes: Remembers what headers say of cleaning.
+    """
+    for log in compared.logs:
+        if log.removed is not None:
+            finding = below_start_finding(log.topic_partition, log.removed)
+            yield replace(finding, file=shown(log.directory), severity=Severity.WARNING)
+    log = compared.decision.best.log
+    held = next(each.batches for each, one in zip(compared.histories, compared.logs, strict=True) if one is log)
+    for segment in log.segments:
+        following = log.next_base_offset(segment)
+        before = 0 if following is None else held.first_from(following)
+        start = max(segment.base_offset, log.log_start_offset, held.lasts[before - 1] + 1 if before else 0)
+        if (
+            following is None
+            or start >= following
+            or any(_has_some(each, start, following) for each in compared.histories)
+        ):
+            continue
+        if rules_of_gaps(log, notes).loss(start, following) == NO_EXPLANATION:
+            where = "each copy" if len(compared.logs) > 1 else shown(log.directory)
+            message = f"{log.topic_partition}: offsets [{start}, {following}) are missing in {where}."
+            finding = found("missing-offsets", message, start_offset=start, end_offset=following)
+            yield replace(finding, severity=Severity.WARNING)
+
+
+def _has_some(history: CopyHistory, start: int, end: int) -> bool:
+    """Whether a copy has a batch of some offsets, or damage."""
+    held, number = history.batches, history.batches.first_from(start)
+    return (number < len(held) and held.bases[number] < end) or any(
+        first < end and start < last for first, last in history.damaged
+    )
 
 
 def forks_of(logs: Sequence[SourceLog]) -> dict[frozenset[str], int | None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
@@ -12,10 +13,11 @@ from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.exit_codes import ExitCode
 from logcore.logs.growth.histories import CopyVerdict, Range
+from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies
-from logcore.reading.copy_histories import ComparedPair, LogCopies, compare_log, copies_of_one_topic
+from logcore.reading.copy_histories import ComparedPair, LogCopies, compare_log, copies_of_one_topic, lost_by_all
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import discover, shown
 
@@ -27,6 +29,7 @@ _CODES = {
     CopyVerdict.DIVERGED: ExitCode.DAMAGE,
 }
 _QUIET = ("several-copies", "no-high-watermark", "no-meta-properties", "missing-offsets", "remote-tier")
+_NAMED = 5
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
         by_name.setdefault(log.topic_partition, []).append(log)
+    for finding in _absent(options.paths, by_name, copies):
+        notes.say(finding)
     code, table = ExitCode.CLEAN, _Table()
     for of_name in by_name.values():
         for group in copies_of_one_topic(of_name):
             compared = compare_log(group, copies, notes)
+            for finding in lost_by_all(compared, notes):
+                notes.say(finding)
             code = max([code, *(_CODES[pair.verdict] for pair in compared.pairs)])
             if arguments.format == "jsonl":
                 sys.stdout.writelines(json_line(row) for row in _rows(compared))
@@ -67,6 +74,33 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "text":
         sys.stdout.write(table.text())
     return max(code, notes.exit_code)
+
+
+def _absent(
+    paths: Sequence[str], by_name: Mapping[TopicPartition, Sequence[SourceLog]], copies: ComparedCopies
+) -> Iterator[Finding]:
+    """Yield a finding for each path that lacks a log that lies at another one, and that its broker should hold."""
+    if all(len(logs) >= len(paths) for logs in by_name.values()):
+        return
+    for path in paths:
+        there = discover([path]).logs
+        if there and (there[0].named_files or _name(there[0].directory) == _name(path)):
+            continue  # only this partition was named
+        broker, held = there[0].broker_id if there else None, {log.topic_partition for log in there}
+        absent = []
+        for name, logs in by_name.items():
+            if name not in held and not logs[0].is_metadata:
+                replicas = copies.replicas_of(logs[0])
+                if replicas is None or broker is None or broker in map(str, replicas):
+                    absent.append(str(name))
+        if absent:
+            more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+            message = f"{shown(path)} has no copy of {', '.join(absent[:_NAMED])}{more}, which another path has."
+            yield found("copy-absent", message, file=shown(path))
+
+
+def _name(path: str) -> str:
+    return os.path.basename(path.rstrip("/"))
 
 
 def _rows(compared: LogCopies) -> Iterator[dict[str, object]]:

@@ -433,6 +433,12 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             for_logs="Run the command of the message, if there is one. Else nothing, if the named copy is the right "
             "one. If it is not, name only the directory of another.",
         ),
+        "copy-absent": Rule(
+            _WARNING,
+            _ONE_RUN,
+            "`compare` was given several paths, and one of them has no copy of a log that another one has.",
+            "Nothing, if the log does not belong there. Else look for its directory, or name it too.",
+        ),
         "copies-undecided": Rule(
             _ERROR,
             _ONE_RUN,

@@ -269,6 +269,29 @@ def test_a_hole_in_a_copy_is_no_cleaning(tmp_path: Path, capsys: Captured) -> No
     assert capsys.readouterr().out.splitlines()[1].split()[-2:] == ["[10,", "20)"]
 
 
+def test_a_path_without_a_copy_of_a_log_is_named(tmp_path: Path, capsys: Captured) -> None:
+    paths = [log_directory(tmp_path / str(broker), *WHOLE, broker=broker) for broker in (1, 2, 3)]
+    LogDirectory(paths[0], cluster=None).partition("users-0").append(5)
+    code, rows = compared(capsys, *paths[:2])
+    assert (code, pair(rows)["verdict"]) == (1, "equal")
+    main(["compare", *map(str, paths)])
+    said = [line for line in capsys.readouterr().err.splitlines() if "copy-absent" in line]
+    assert said == [
+        f"warning copy-absent: {path} has no copy of users-0, which another path has." for path in paths[1:]
+    ]
+    (tmp_path / "link").symlink_to(paths[0])
+    for words in ([paths[0], tmp_path / "link"], [*paths[:2], "--topic", "orders"], [paths[0] / "orders-0", paths[1]]):
+        assert main(["compare", *map(str, words)]) == 0
+
+
+def test_offsets_that_no_copy_has_are_named(tmp_path: Path, capsys: Captured) -> None:
+    paths = [segments(tmp_path / str(broker), broker, without=10) for broker in (1, 2)]
+    code, rows = compared(capsys, *paths)
+    assert (code, pair(rows)["verdict"]) == (1, "equal")
+    main(["compare", *map(str, paths)])
+    assert "warning missing-offsets: orders-0: offsets [10, 20) are missing in each copy." in capsys.readouterr().err
+
+
 def test_a_directory_that_is_named_twice_is_one_copy(tmp_path: Path, capsys: Captured) -> None:
     path = log_directory(tmp_path / "1", *WHOLE)
     (tmp_path / "link").symlink_to(path)

@@ -69,7 +69,7 @@ BESIDE_SEGMENTS = {
     *("leader-epoch-differs", "producer-sequence", "producer-epoch-regression", "index-missing"),
     *("index-partial-entry", "index-zeroed", "leader-epochs-unproven", "index-past-end", "offset-index-differs"),
     *("time-index-differs", "transaction-index-differs", "broken-snapshot", "snapshot-not-whole", "snapshot-differs"),
-    "checkpoint-beyond-log-end",
+    *("checkpoint-beyond-log-end", "copy-absent"),
 }
 """Reported by commands for logs; no job checks for them."""
 
