@@ -14,6 +14,7 @@ from dataclasses import replace
 from logcore.errors import LogError
 from logcore.logs.growth.copies import CopyComparison, Leadership, LogCopy, compare_copies
 from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.gaps import is_compacted
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.exchanged_logs import exchanged_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
@@ -22,7 +23,7 @@ from logcore.reading.read_options import Notes
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.texts import shell_word
-from logcore.topics.cluster_states import ClusterState, StateRow
+from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState, StateRow
 
 _NAMED = 3
 
@@ -197,6 +198,12 @@ class ComparedCopies:
         """Return the brokers that hold a log, by the cluster metadata among the logs; None if it does not say it."""
         row = self._row(log)
         return None if row is None else row.fields["replicas"]
+
+    def is_compacted(self, log: SourceLog) -> bool:
+        """Whether the topic of a log is compacted, by the cluster metadata among the logs or by its name."""
+        state = ClusterState() if log.is_metadata else self._read_states().get(log.cluster_id, ClusterState())
+        row = state.settings.get((TOPIC_RESOURCE, log.topic_partition.topic), {}).get("cleanup.policy")
+        return is_compacted(log, None if row is None else "compact" in str(row.fields["value"]).split(","))
 
     def _leadership(self, log: SourceLog) -> Leadership | None:
         row = self._row(log)

@@ -20,6 +20,7 @@ from logcore.logs.growth.histories import (
     HeldBatches,
     PairDifference,
     Range,
+    cleaned_away,
     compare_histories,
     held_batches,
     joined_ranges,
@@ -94,7 +95,7 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
         copies: Knows the cluster metadata at the paths.
         notes: Gets the findings about their bytes.
     """
-    histories = [_history(log, logs, notes) for log in logs]
+    histories = [_history(log, logs, notes, is_compacted=copies.is_compacted(log)) for log in logs]
     differences = {
         (left, right): _decided(logs, histories, left, right) for left, right in combinations(range(len(logs)), 2)
     }
@@ -109,8 +110,8 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
             lacks[lacking] += [(max(first, start), min(last, end)) for first, last in ranges if last > start]
     holes = [joined_ranges((start, end) for start, end in ranges if start < end) for ranges in lacks]
     known = [
-        LogCopy(log, history.log_end_offset, (len(history.damaged),), lost, (*history.batches.epochs[-1:], -1)[0])
-        for log, history, lost in zip(logs, histories, holes, strict=True)
+        LogCopy(log, history.log_end_offset, (len(history.damaged),), lost, (*history.batches.epochs[-1:], -1)[0], less)
+        for log, history, lost, less in zip(logs, histories, holes, cleaned_away(histories), strict=True)
     ]
     decision = copies.compare(known, forks)
     start = decision.best.log.log_start_offset
@@ -118,11 +119,12 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
     return LogCopies(tuple(logs), tuple(histories), pairs, tuple(held_batches(histories)), decision)
 
 
-def lost_by_all(compared: LogCopies, notes: Notes) -> Iterator[Finding]:
+def lost_by_all(compared: LogCopies, copies: ComparedCopies, notes: Notes) -> Iterator[Finding]:
     """Yield what is missing between two segments of the copy to keep and in every other copy, and at their start.
 
     Args:
         compared: The copies.
+        copies: Knows the cluster metadata at the paths.
         notes: Remembers what headers say of cleaning.
     """
     for log in compared.logs:
@@ -141,7 +143,7 @@ def lost_by_all(compared: LogCopies, notes: Notes) -> Iterator[Finding]:
             or any(_has_some(each, start, following) for each in compared.histories)
         ):
             continue
-        if rules_of_gaps(log, notes).loss(start, following) == NO_EXPLANATION:
+        if rules_of_gaps(log, notes, copies.is_compacted(log)).loss(start, following) == NO_EXPLANATION:
             where = "each copy" if len(compared.logs) > 1 else shown(log.directory)
             message = f"{log.topic_partition}: offsets [{start}, {following}) are missing in {where}."
             finding = found("missing-offsets", message, start_offset=start, end_offset=following)
@@ -156,15 +158,18 @@ def _has_some(history: CopyHistory, start: int, end: int) -> bool:
     )
 
 
-def forks_of(logs: Sequence[SourceLog]) -> dict[frozenset[str], int | None]:
-    """Return where headers show that two copies of one log part, by the directories of the two."""
+def forks_of(logs: Sequence[SourceLog]) -> tuple[dict[frozenset[str], int | None], list[int]]:
+    """Return where headers show that two copies of one log part, by the directories of the two.
+
+    And how many records less than another copy each has, as `LogCopy.cleaned` is.
+    """
     histories = [_history(log, logs, Notes()) for log in logs] if len(logs) > 1 else []
     forks: dict[frozenset[str], int | None] = {}
     for left, right in combinations(range(len(histories)), 2):
         fork = compare_histories(histories[left], histories[right]).parts_at
         if fork is not None:
             forks[frozenset((logs[left].directory, logs[right].directory))] = fork
-    return forks
+    return forks, cleaned_away(histories) if histories else [0] * len(logs)
 
 
 def _decided(logs: Sequence[SourceLog], histories: Sequence[CopyHistory], left: int, right: int) -> PairDifference:
@@ -179,7 +184,7 @@ def _decided(logs: Sequence[SourceLog], histories: Sequence[CopyHistory], left: 
     shared = OffsetRange(low, max(low, min(ends)))
     damaged = [span for _, history in sides for span in history.damaged]
     records = [_contents(log, window.ranges(shared), damaged) for window, (log, _) in zip(windows, sides, strict=True)]
-    found = compare_contents(*records, both_cleaned=all(history.is_cleaned for _, history in sides))
+    found = compare_contents(*records, cleaned=(histories[left].is_cleaned, histories[right].is_cleaned))
     return difference.decided(found.parts_at, found.only_left, found.only_right)
 
 
@@ -211,13 +216,13 @@ def _content(record: Record) -> RecordContent:
     )
 
 
-def _history(log: SourceLog, logs: Sequence[SourceLog], notes: Notes) -> CopyHistory:
+def _history(log: SourceLog, logs: Sequence[SourceLog], notes: Notes, *, is_compacted: bool = False) -> CopyHistory:
     """Read every header of a copy, and check every checksum. Damage is reported."""
     reader = _HistoryReader(log, notes)
     for segment in log.segments:
         reader.read(segment)
     start, end = log.log_start_offset, reader.end()
-    is_cleaned = reader.is_cleaned or bool(log.cleaner_checkpoint)
+    is_cleaned = reader.is_cleaned or bool(log.cleaner_checkpoint) or is_compacted
     return CopyHistory(
         log_start_offset=start,
         log_end_offset=max(end, start) if log.named_files else end,

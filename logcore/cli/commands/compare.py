@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     for of_name in by_name.values():
         for group in copies_of_one_topic(of_name):
             compared = compare_log(group, copies, notes)
-            for finding in lost_by_all(compared, notes):
+            for finding in lost_by_all(compared, copies, notes):
                 notes.say(finding)
             code = max([code, *(_CODES[pair.verdict] for pair in compared.pairs)])
             if arguments.format == "jsonl":

@@ -296,7 +296,9 @@ def _run_log(
         at_paths = ComparedCopies(discover(arguments.sources).logs if len(copies) > 1 else ())
         logs = [copy.log for copy in copies]
         side = next((log.directory for log in logs if _is_side(log, arguments)), None)
-        compared = at_paths.compare([copy.compared for copy in copies], forks_of(logs), side)
+        forks, less = forks_of(logs)
+        known = [replace(copy.compared, cleaned=number) for copy, number in zip(copies, less, strict=True)]
+        compared = at_paths.compare(known, forks, side)
         if compared.undecided is not None:
             finding = not_decided(compared)
             how = f" `loglake {arguments.command} … --side PATH` follows one." if hasattr(arguments, "side") else ""

@@ -2,7 +2,7 @@
 
 A cleaner removes a record if a later one has its key, and a tombstone after some time. So what is left of a cleaned
 copy is a part of the other one, and the newest value of each key is equal, where a tombstone counts as no value. If
-both were cleaned, each may have records that the other one lacks.
+both were cleaned, each may have records that the other one lacks. A copy that shows no cleaning lost what it lacks.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class ContentDifference:
 
 
 def compare_contents(
-    left: Iterable[RecordContent], right: Iterable[RecordContent], *, both_cleaned: bool
+    left: Iterable[RecordContent], right: Iterable[RecordContent], *, cleaned: tuple[bool, bool]
 ) -> ContentDifference:
     """Compare the records of offsets that both copies hold.
 
     Args:
         left: The records of one copy, in offset order.
         right: The records of the other one.
-        both_cleaned: Whether both copies show that they were cleaned.
+        cleaned: Whether each copy shows that it was cleaned. What another one lacks, it lost.
     """
     newest: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
     alone: tuple[list[RecordContent], list[RecordContent]] = ([], [])
@@ -68,7 +68,6 @@ def compare_contents(
                     newest[side][record.key] = _NOTHING if record.is_tombstone else record.content
                 if pair[1 - side] is None:
                     alone[side].append(record)
-    is_cleaned = both_cleaned or not all(alone)
     lost = []
     for side, records in enumerate(alone):
         of_other = newest[1 - side]
@@ -76,7 +75,7 @@ def compare_contents(
             joined_ranges(
                 (record.offset, record.offset + 1)
                 for record in records
-                if not is_cleaned
+                if not cleaned[1 - side]
                 or record.key is None
                 or newest[side][record.key] != of_other.get(record.key, _NOTHING)
             )

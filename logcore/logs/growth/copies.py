@@ -7,7 +7,7 @@ Evidence, in this order. A copy that fails one is out, whatever its length, and 
                               leader epoch, and the leader's copy has what another one knows to be committed
     leader-epoch-checkpoint   the highest last line; an epoch without records counts
     epochs of batches         the same, where the file does not state it
-    log end, high watermark   of copies that do not part
+    log end, high watermark   of copies that do not part; of those that end together, the least cleaned one
 
 Nothing decides if copies with the same last epoch part, or if the copy with a later epoch knows nothing as committed
 where the copies part and an earlier one does: either may be the history then.
@@ -45,6 +45,7 @@ class Evidence(StrEnum):
     BATCH_EPOCHS = "leader epochs of batches"
     LOG_END = "log end"
     LOSSES = "losses"
+    CLEANING = "cleaning"
     HIGH_WATERMARK = "high watermark"
     LOG_START = "log start"
     NONE = "same history"
@@ -70,6 +71,7 @@ class LogCopy:
         losses: Of copies that reach as far, the one with the least losses is used.
         holes: Offsets below its end that it lost, ascending.
         last_epoch: The leader epoch of its last batch, -1 without any; None: it is not known yet.
+        cleaned: How many records less than another one it has, where both have offsets.
     """
 
     log: SourceLog
@@ -77,6 +79,7 @@ class LogCopy:
     losses: tuple[int, ...] = ()
     holes: tuple[Range, ...] = ()
     last_epoch: int | None = None
+    cleaned: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +160,10 @@ class _Seen:
         return self.epoch < 0 and self.end > self.log.log_start_offset
 
     @property
-    def rank(self) -> tuple[int, tuple[int, ...], int, int]:
+    def rank(self) -> tuple[int, tuple[int, ...], int, int, int]:
         lost = *self.copy.losses, sum(end - start for start, end in self.copy.holes)
-        return self.end, tuple(-each for each in lost), self.committed, -self.log.log_start_offset
+        less = tuple(-each for each in lost)
+        return self.end, less, -self.copy.cleaned, self.committed, -self.log.log_start_offset
 
 
 def compare_copies(
@@ -303,6 +307,9 @@ def _by_end(best: _Seen, other: _Seen) -> tuple[Evidence, str]:
     if other.copy.losses != best.copy.losses or other.copy.holes != best.copy.holes:
         more = "more of it is lost" if other.rank[1] < best.rank[1] else "it lost other offsets"
         return Evidence.LOSSES, f"it ends at the same offset, and {more}"
+    if other.copy.cleaned != best.copy.cleaned:
+        count = other.copy.cleaned - best.copy.cleaned
+        return Evidence.CLEANING, f"it ends at the same offset, and has {count} records less"
     if other.committed != best.committed:
         same = "it ends at the same offset"
         return Evidence.HIGH_WATERMARK, f"{same}, and its high watermark is {other.committed}, not {best.committed}"

@@ -88,7 +88,7 @@ class CopyHistory:
         batches: Its batches that can be trusted.
         damaged: Offsets of bytes that cannot be trusted, ascending.
         lost: Offsets that it lost, and no cleaning removed, as far as its files show it.
-        is_cleaned: Whether anything beside its batches shows that its broker has cleaned it.
+        is_cleaned: Whether its batches, a checkpoint or the topic's policy show that its broker has cleaned it.
     """
 
     log_start_offset: int
@@ -165,6 +165,18 @@ class PairDifference:
         )
 
 
+def cleaned_away(copies: Sequence[CopyHistory]) -> list[int]:
+    """How many records less than another copy each has, at the offsets that all have."""
+    low = max(copy.log_start_offset for copy in copies)
+    high = min(copy.log_end_offset for copy in copies)
+    records = []
+    for copy in copies:
+        held = copy.batches
+        first, last = held.first_from(low), bisect_left(held.bases, high)
+        records.append(sum(map(abs, memoryview(held.counts)[first:last])))
+    return [max(records) - each for each in records]
+
+
 def compare_histories(left: CopyHistory, right: CopyHistory) -> PairDifference:
     """Compare two copies of one log by their headers. What is open is in no range: records decide it."""
     low = max(left.log_start_offset, right.log_start_offset)
@@ -172,8 +184,12 @@ def compare_histories(left: CopyHistory, right: CopyHistory) -> PairDifference:
     walk = _Walk(left, right, low, high)
     forks = [walk.fork(), _epochs_part_at(left, right, low, high)]
     fork = min((each for each in forks if each is not None), default=None)
-    is_lost = _shared(walk.alone[0], right.lost) or _shared(walk.alone[1], left.lost)
-    alone = walk.alone if is_lost else ([], [])
+    lost = [
+        bool(spans) and (not other.is_cleaned or _shared(spans, other.lost))
+        for spans, other in zip(walk.alone, (right, left), strict=True)
+    ]
+    alone = [spans if is_lost else [] for spans, is_lost in zip(walk.alone, lost, strict=True)]
+    is_open = walk.is_open or any(spans and not is_lost for spans, is_lost in zip(walk.alone, lost, strict=True))
     bound = high if fork is None else fork
     return PairDifference(
         fork,
@@ -182,7 +198,7 @@ def compare_histories(left: CopyHistory, right: CopyHistory) -> PairDifference:
         _only(left, right, alone[0], bound),
         _only(right, left, alone[1], bound),
         is_damaged=any(copy.damaged or copy.log_end_offset < copy.log_start_offset for copy in (left, right)),
-        is_open=fork is None and (walk.is_open or (any(walk.alone) and not is_lost)),
+        is_open=fork is None and is_open,
     )
 
 

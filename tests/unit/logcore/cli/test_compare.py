@@ -14,6 +14,7 @@ from logcore.cli.main import main
 from logcore.storage.machine import processors
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.metadata_log import MetadataLog, created, setting, topic_id_text
 from tests.model import replication
 from tests.unit.logcore.logs.test_copies import replica
 
@@ -219,6 +220,38 @@ def test_a_cleaned_copy_without_a_newest_value_lacks_it(tmp_path: Path, capsys: 
     assert (code, pair(rows)["verdict"]) == (1, "behind")
     main(["compare", str(one), str(two)])
     assert "[20, 21) [22, 25)" in capsys.readouterr().out
+
+
+def test_a_batch_that_is_gone_without_a_sign_of_cleaning_is_lacking(tmp_path: Path, capsys: Captured) -> None:
+    whole = log_directory(tmp_path / "2", *WHOLE, broker=2, high_watermark=20)
+    one = log_directory(tmp_path / "1", *WHOLE[:2], *WHOLE[3:], high_watermark=30)
+    code, rows = compared(capsys, one, whole)
+    assert (code, pair(rows)["verdict"]) == (1, "behind")
+    assert of_kind(rows, "verdict")[0]["keep"] == f"{whole}/orders-0"
+    assert main(["recover", str(one), str(whole), "--plan"]) <= 1
+    assert json.loads(capsys.readouterr().out)["source"] == f"{whole}/orders-0"
+
+
+def test_of_copies_that_differ_by_cleaning_the_one_with_more_is_kept(tmp_path: Path, capsys: Captured) -> None:
+    whole = log_directory(tmp_path / "2", *WHOLE, broker=2, high_watermark=20)
+    one = log_directory(tmp_path / "1", *WHOLE[:2], *WHOLE[3:], high_watermark=30, cleaned_to=20)
+    code, rows = compared(capsys, one, whole)
+    assert (code, pair(rows)["verdict"]) == (0, "cleaned")
+    assert of_kind(rows, "verdict")[0]["keep"] == f"{whole}/orders-0"
+
+
+@pytest.mark.parametrize(("policy", "code"), [("compact", 0), ("compact,delete", 0), ("delete", 1)])
+def test_the_policy_in_the_metadata_explains_what_a_copy_lacks(
+    tmp_path: Path, capsys: Captured, policy: str, code: int
+) -> None:
+    paths = [
+        log_directory(tmp_path / "1", *WHOLE[:2], *WHOLE[3:]),
+        log_directory(tmp_path / "2", *WHOLE, broker=2),
+    ]
+    for path in paths:
+        (path / "orders-0/partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_text('orders')}")
+    MetadataLog(paths[1]).say(created("orders"), setting("orders", "cleanup.policy", policy))
+    assert compared(capsys, *paths)[0] == code
 
 
 def test_a_tombstone_that_a_cleaner_removed_counts_as_absent(tmp_path: Path, capsys: Captured) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -221,25 +222,36 @@ WHOLE = [
 )
 def test_a_cleaned_copy_has_the_newest_value_of_each_key(kept: Sequence[int], lost: tuple[Range, ...]) -> None:
     cleaned = [WHOLE[at] for at in kept]
-    found = compare_contents(WHOLE, cleaned, both_cleaned=False)
+    found = compare_contents(WHOLE, cleaned, cleaned=(False, True))
     assert (found.parts_at, found.only_left, found.only_right) == (None, lost, ())
-    reverse = compare_contents(cleaned, WHOLE, both_cleaned=False)
+    reverse = compare_contents(cleaned, WHOLE, cleaned=(True, False))
     assert (reverse.only_left, reverse.only_right) == ((), lost)
 
 
 def test_a_record_without_a_key_is_never_cleaned() -> None:
     records = [record(0, None, b"1"), record(1, None, b"1")]
-    assert compare_contents(records, records[1:], both_cleaned=False).only_left == ((0, 1),)
+    assert compare_contents(records, records[1:], cleaned=(False, False)).only_left == ((0, 1),)
 
 
 def test_other_content_at_one_offset_parts_the_copies() -> None:
     other = [*WHOLE[:2], record(2, b"a", b"3"), *WHOLE[3:]]
-    assert compare_contents(WHOLE, other, both_cleaned=True).parts_at == 2
+    assert compare_contents(WHOLE, other, cleaned=(True, True)).parts_at == 2
 
 
 def test_copies_that_lack_records_of_each_other_were_both_cleaned_or_lost_them() -> None:
     one, other = [WHOLE[at] for at in (1, 2, 4, 5)], [WHOLE[at] for at in (0, 2, 4, 5)]
-    found = compare_contents(one, other, both_cleaned=True)
+    found = compare_contents(one, other, cleaned=(True, True))
     assert (found.only_left, found.only_right) == ((), ())
-    found = compare_contents(one, other, both_cleaned=False)
+    found = compare_contents(one, other, cleaned=(False, False))
     assert (found.only_left, found.only_right) == (((1, 2),), ((0, 1),))
+
+
+def test_a_copy_that_shows_no_cleaning_lost_what_it_lacks() -> None:
+    kept = [WHOLE[at] for at in (2, 4, 5)]
+    assert compare_contents(WHOLE, kept, cleaned=(True, False)).only_left == ((0, 2), (3, 4))
+    assert compare_contents(kept, WHOLE, cleaned=(False, True)).only_right == ((0, 2), (3, 4))
+    whole, other = history(held(*rows(*TENS))), history(held(*rows(*TENS[:3]), *rows(*TENS[4:])))
+    found = compare_histories(whole, other)
+    assert (found.verdict(0), found.only_left, found.is_open) == (CopyVerdict.BEHIND, ((30, 40),), False)
+    found = compare_histories(whole, replace(other, is_cleaned=True))
+    assert (found.only_left, found.is_open) == ((), True)
