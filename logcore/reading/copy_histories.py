@@ -24,6 +24,7 @@ from logcore.logs.growth.histories import (
     compare_histories,
     held_batches,
     joined_ranges,
+    without_moved,
 )
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import NO_EXPLANATION
@@ -95,7 +96,7 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
         copies: Knows the cluster metadata at the paths.
         notes: Gets the findings about their bytes.
     """
-    histories = [_history(log, logs, notes, is_compacted=copies.is_compacted(log)) for log in logs]
+    histories = without_moved([_history(log, logs, notes, is_compacted=copies.is_compacted(log)) for log in logs])
     differences = {
         (left, right): _decided(logs, histories, left, right) for left, right in combinations(range(len(logs)), 2)
     }
@@ -158,18 +159,23 @@ def _has_some(history: CopyHistory, start: int, end: int) -> bool:
     )
 
 
-def forks_of(logs: Sequence[SourceLog]) -> tuple[dict[frozenset[str], int | None], list[int]]:
-    """Return where headers show that two copies of one log part, by the directories of the two.
-
-    And how many records less than another copy each has, as `LogCopy.cleaned` is.
-    """
-    histories = [_history(log, logs, Notes()) for log in logs] if len(logs) > 1 else []
-    forks: dict[frozenset[str], int | None] = {}
+def with_headers(copies: Sequence[LogCopy]) -> tuple[list[LogCopy], dict[frozenset[str], int | None]]:
+    """Return copies of one log with what their headers say beside, and where two part, by their directories."""
+    if len(copies) < 2:
+        return list(copies), {}
+    logs = [copy.log for copy in copies]
+    read = [_history(log, logs, Notes()) for log in logs]
+    histories, forks, known = without_moved(read), dict[frozenset[str], int | None](), list[LogCopy]()
+    is_moved = [one is not other for one, other in zip(read, histories, strict=True)]
     for left, right in combinations(range(len(histories)), 2):
         fork = compare_histories(histories[left], histories[right]).parts_at
-        if fork is not None:
+        if fork is not None or histories[left].damaged or histories[right].damaged:
             forks[frozenset((logs[left].directory, logs[right].directory))] = fork
-    return forks, cleaned_away(histories) if histories else [0] * len(logs)
+    for copy, history, less, is_less in zip(copies, histories, cleaned_away(histories), is_moved, strict=True):
+        if is_less:
+            copy = replace(copy, end=history.log_end_offset, last_epoch=(*history.batches.epochs[-1:], -1)[0])
+        known.append(replace(copy, cleaned=less))
+    return known, forks
 
 
 def _decided(logs: Sequence[SourceLog], histories: Sequence[CopyHistory], left: int, right: int) -> PairDifference:

@@ -36,7 +36,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.reading.chosen_logs import find_logs, nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, fill_command, not_decided
-from logcore.reading.copy_histories import forks_of
+from logcore.reading.copy_histories import with_headers
 from logcore.reading.read_options import ReadOptions
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition
@@ -296,8 +296,7 @@ def _run_log(
         at_paths = ComparedCopies(discover(arguments.sources).logs if len(copies) > 1 else ())
         logs = [copy.log for copy in copies]
         side = next((log.directory for log in logs if _is_side(log, arguments)), None)
-        forks, less = forks_of(logs)
-        known = [replace(copy.compared, cleaned=number) for copy, number in zip(copies, less, strict=True)]
+        known, forks = with_headers([copy.compared for copy in copies])
         compared = at_paths.compare(known, forks, side)
         if compared.undecided is not None:
             finding = not_decided(compared)

@@ -8,6 +8,9 @@
 Batches are the same if base offset, last offset, leader epoch and CRC are equal. Others of one epoch may differ if one
 of them has less records than offsets, or another format: then headers do not decide, and `contents` does.
 
+The CRC covers neither base offset nor leader epoch. So a batch that only one copy has is damaged (`without_moved`) if
+the other one has it at the same place of the order, and these two fields contradict what is around it.
+
 Everything is by headers that the caller has read. `copies` says which copy has the history.
 """
 
@@ -15,9 +18,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
+from itertools import combinations
 
 from logcore.logs.growth.divergence import epochs_part_at
 from logcore.segments.side_files.leader_epochs import EpochEntry, Epochs, assign, epoch_for_offset, truncate_from_end
@@ -163,6 +167,75 @@ class PairDifference:
             is_open=False,
             is_cleaned=not only_left and not only_right,
         )
+
+
+def without_moved(copies: Sequence[CopyHistory]) -> list[CopyHistory]:
+    """Return the copies with each batch as damaged whose base offset or leader epoch another copy shows to be wrong."""
+    moved: list[dict[int, Range]] = [{} for _ in copies]
+    for left, right in combinations(range(len(copies)), 2):
+        for side, number, span in _moved_batches(copies[left], copies[right]):
+            moved[(left, right)[side]][number] = span
+    return [_without(copy, spans) if spans else copy for copy, spans in zip(copies, moved, strict=True)]
+
+
+def _without(copy: CopyHistory, spans: Mapping[int, Range]) -> CopyHistory:
+    kept, last = HeldBatches(), len(copy.batches) - 1
+    for column, numbers in zip(kept.columns, copy.batches.columns, strict=True):
+        column.extend(number for at, number in enumerate(numbers) if at not in spans)
+    damaged = joined_ranges((*copy.damaged, *spans.values()))
+    return replace(copy, batches=kept, damaged=damaged, log_end_offset=spans.get(last, (0, copy.log_end_offset))[1])
+
+
+def _moved_batches(left: CopyHistory, right: CopyHistory) -> Iterator[tuple[int, int, Range]]:
+    """Yield moved batches of two copies: the side, the number of the batch there, and its right offsets."""
+    ours, theirs, low = left.batches, right.batches, max(left.log_start_offset, right.log_start_offset)
+    i, j = ours.first_from(low), theirs.first_from(low)
+    while True:
+        same = _same_run(ours, i, theirs, j)
+        i, j = i + same, j + same
+        if i >= len(ours) or j >= len(theirs):
+            return
+        side = _moved_side((left, i), (right, j))
+        if side is not None:
+            held, number = ((theirs, j), (ours, i))[side]
+            yield side, (i, j)[side], (held.bases[number], held.lasts[number] + 1)
+            i, j = i + 1, j + 1
+            continue
+        ours_ends, theirs_end = ours.lasts[i], theirs.lasts[j]
+        i += ours_ends <= theirs_end
+        j += theirs_end <= ours_ends
+
+
+_Place = tuple[CopyHistory, int]
+"""A copy, and the number of one of its batches."""
+
+
+def _moved_side(ours: _Place, theirs: _Place) -> int | None:
+    """Which of two batches has the wrong base offset or leader epoch; None if they are not one, or nothing says it."""
+    (one, i), (other, j) = ours, theirs
+    x, y = one.batches, other.batches
+    if (x.crcs[i], x.counts[i], x.lasts[i] - x.bases[i]) != (y.crcs[j], y.counts[j], y.lasts[j] - y.bases[j]):
+        return None
+    if x.bases[i] != y.bases[j]:
+        if x.epochs[i] != y.epochs[j]:
+            return None
+        is_next = [_follows(*place) for place in (ours, theirs)]
+        return is_next.index(False) if any(is_next) and not all(is_next) else None
+    is_right = [_epoch_is_right(*place) for place in (ours, theirs)]
+    return is_right.index(False) if False in is_right and is_right.count(False) == 1 else None
+
+
+def _follows(copy: CopyHistory, number: int) -> bool:
+    """Whether a batch begins where the one before it ends."""
+    before = copy.batches.lasts[number - 1] + 1 if number else copy.log_start_offset
+    return copy.batches.bases[number] == before
+
+
+def _epoch_is_right(copy: CopyHistory, number: int) -> bool:
+    """Whether the file of epochs and the next batch allow the leader epoch of a batch: epochs never fall."""
+    held, epoch = copy.batches, copy.batches.epochs[number]
+    stated = epoch_for_offset(copy.stated_epochs, held.bases[number]) if copy.stated_epochs else epoch
+    return stated in (None, epoch) and (number + 1 == len(held) or epoch <= held.epochs[number + 1])
 
 
 def cleaned_away(copies: Sequence[CopyHistory]) -> list[int]:

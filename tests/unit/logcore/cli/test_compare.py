@@ -178,6 +178,35 @@ def test_the_last_batch_of_a_copy_may_be_the_damaged_one(tmp_path: Path, capsys:
     assert of_kind(rows, "verdict")[0]["keep"] == f"{paths[1]}/orders-0"
 
 
+@pytest.mark.parametrize(
+    ("batch", "place", "bit"),
+    [(5, 5, 4), (5, 7, 1), (5, 15, 4), (3, 15, 4), (3, 7, 0), (5, 15, 0)],
+    ids=["far end", "near end", "last epoch", "epoch", "offset", "an earlier epoch"],
+)
+def test_a_wrong_bit_that_no_checksum_covers_does_not_decide(
+    tmp_path: Path, capsys: Captured, batch: int, place: int, bit: int
+) -> None:
+    """In the base offset (bytes 0 to 7) or the leader epoch (bytes 12 to 15) of a batch of one copy."""
+    whole = [full(base, leader_epoch=3) for base in range(0, 30, 5)]
+    wrong = bytearray(whole[batch])
+    wrong[place] ^= 1 << bit
+    paths = [
+        log_directory(tmp_path / "1", *whole[:batch], bytes(wrong), *whole[batch + 1 :], high_watermark=30),
+        log_directory(tmp_path / "2", *whole, broker=2, high_watermark=30),
+        log_directory(tmp_path / "3", *whole, broker=3, high_watermark=30),
+    ]
+    for path in paths:
+        (path / "orders-0/leader-epoch-checkpoint").write_text("0\n1\n3 0\n")
+    for count in (2, 3):
+        code, rows = compared(capsys, *paths[:count])
+        assert (code, of_kind(rows, "pair")[0]["verdict"]) == (2, "damaged")
+        assert of_kind(rows, "batch")[0]["base_offset"] == 5 * batch
+        assert of_kind(rows, "verdict")[0]["keep"] == f"{paths[1]}/orders-0"
+        assert main(["recover", *map(str, paths[:count]), "--plan"]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert (plan["source"], plan["log_end_offset"]) == (f"{paths[1]}/orders-0", 30)
+
+
 def test_a_write_in_progress_is_no_damage(tmp_path: Path, capsys: Captured) -> None:
     growing = log_directory(tmp_path / "1", *WHOLE[:5], handmade.cut(WHOLE[5], 40))
     code, rows = compared(capsys, growing, log_directory(tmp_path / "2", *WHOLE, broker=2))
