@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from logcore.errors import CorruptRecordError, LogError
@@ -211,7 +213,9 @@ def _contents(log: SourceLog, visible: Sequence[Range], damaged: Iterable[Range]
 
 
 def _is_in(offset: int, ranges: Sequence[Range]) -> bool:
-    return any(start <= offset < end for start, end in ranges)
+    """Whether an offset lies in one of some ascending ranges."""
+    at = bisect_right(ranges, offset, key=itemgetter(0)) - 1
+    return at >= 0 and offset < ranges[at][1]
 
 
 def _content(record: Record) -> RecordContent:
