@@ -18,6 +18,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.copy_histories import ComparedPair, LogCopies, compare_log, copies_of_one_topic, lost_by_all
+from logcore.reading.source_directories import source_directories
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import discover, shown
 
@@ -91,12 +92,24 @@ def _absent(
         for name, logs in by_name.items():
             if name not in held and not logs[0].is_metadata:
                 replicas = copies.replicas_of(logs[0])
-                if replicas is None or broker is None or broker in map(str, replicas):
+                is_due = str(broker) in map(str, replicas) if replicas is not None else _is_of_one_disk(logs, there)
+                if is_due:
                     absent.append(str(name))
         if absent:
             more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
             message = f"{shown(path)} has no copy of {', '.join(absent[:_NAMED])}{more}, which another path has."
             yield found("copy-absent", message, file=shown(path))
+
+
+def _is_of_one_disk(logs: Sequence[SourceLog], there: Sequence[SourceLog]) -> bool:
+    """Whether a copy is from the disk that another path shows, such as a backup. A log need not be on each broker."""
+    disks = [(each.broker, each.directory_id) for each in source_directories(there)] or [(None, None)]
+    own = [(each.broker, each.directory_id) for each in source_directories(logs)]
+    return any(
+        broker == mine and (None in (disk, my_disk) or disk == my_disk)
+        for broker, disk in disks
+        for mine, my_disk in own
+    )
 
 
 def _name(path: str) -> str:

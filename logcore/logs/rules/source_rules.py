@@ -436,7 +436,8 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "copy-absent": Rule(
             _WARNING,
             _ONE_RUN,
-            "`compare` was given several paths, and one of them has no copy of a log that another one has.",
+            "`compare` was given several paths, and one of them has no copy of a log that it should have: another "
+            "path is of the same broker, or `__cluster_metadata` says so.",
             "Nothing, if the log does not belong there. Else look for its directory, or name it too.",
         ),
         "copies-undecided": Rule(

@@ -332,7 +332,9 @@ def test_a_hole_in_a_copy_is_no_cleaning(tmp_path: Path, capsys: Captured) -> No
 
 
 def test_a_path_without_a_copy_of_a_log_is_named(tmp_path: Path, capsys: Captured) -> None:
-    paths = [log_directory(tmp_path / str(broker), *WHOLE, broker=broker) for broker in (1, 2, 3)]
+    """Of the same broker, such as backups. Another broker need not hold the log."""
+    paths = [log_directory(tmp_path / str(number), *WHOLE, broker=1) for number in (1, 2, 3)]
+    another = log_directory(tmp_path / "4", *WHOLE, broker=2)
     LogDirectory(paths[0], cluster=None).partition("users-0").append(5)
     code, rows = compared(capsys, *paths[:2])
     assert (code, pair(rows)["verdict"]) == (1, "equal")
@@ -341,6 +343,7 @@ def test_a_path_without_a_copy_of_a_log_is_named(tmp_path: Path, capsys: Capture
     assert said == [
         f"warning copy-absent: {path} has no copy of users-0, which another path has." for path in paths[1:]
     ]
+    assert compared(capsys, paths[0], another)[0] == 0
     (tmp_path / "link").symlink_to(paths[0])
     for words in ([paths[0], tmp_path / "link"], [*paths[:2], "--topic", "orders"], [paths[0] / "orders-0", paths[1]]):
         assert main(["compare", *map(str, words)]) == 0
