@@ -99,8 +99,9 @@ def cluster_state(nodes: Mapping[str, ZooKeeperNode], chroot: str, unread: Unrea
     state = ClusterState()
     topics: dict[str, tuple[str, ZooKeeperNode]] = {}
     leaders: dict[str, dict[str, tuple[str, ZooKeeperNode]]] = {}
+    below = f"{chroot}/"
     for path, node in nodes.items():
-        if not path.startswith(chroot):
+        if not path.startswith(below):
             continue
         parts = path[len(chroot) :].split("/")
         if parts[1:3] == ["brokers", "topics"]:

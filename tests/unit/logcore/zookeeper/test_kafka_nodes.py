@@ -125,6 +125,18 @@ def test_clusters_of_several_chroots_are_listed_the_one_with_most_topics_first()
     assert chroots(nodes_of(node("/consumers"))) == [""]
 
 
+def test_a_cluster_does_not_get_the_nodes_of_one_whose_chroot_begins_with_the_same_letters() -> None:
+    packed = [
+        node("/kafka/brokers/topics/a", as_json(partitions={"0": [7]})),
+        node("/kafka2/brokers/topics/c", as_json(partitions={"0": [9]})),
+        node("/kafka2/brokers/ids/9", as_json(host="h", port=9)),
+        node("/kafka2/cluster/id", as_json(id="9" * 22)),
+    ]
+    state = state_of(*packed, chroot="/kafka")
+    assert [row.fields["topic"] for row in state.topics.values()] == ["a"]
+    assert (state.brokers, state.cluster) == ({}, None)
+
+
 def test_an_old_group_has_members_owners_as_assignment_and_offsets() -> None:
     extra = (
         node("/consumers/g/owners/orders/1", "somebody-else-0"),
