@@ -1,8 +1,8 @@
 """The nodes of a ZooKeeper at some moment: the newest snapshot before it, then the transactions that follow.
 
 A snapshot that is not whole is reported, and an earlier one is used. If there is none, and the logs do not begin at
-the first transaction, what can be read of the newest one is used, in doubt. Transactions are numbered without gaps
-within an epoch of the ensemble, so that one that is lost is noticed.
+the first transaction, what can be read of the newest one is used, in doubt, and all before is lost. Transactions are
+numbered without gaps within an epoch of the ensemble, so that one that is lost is noticed.
 
 The sums of all logs are checked, also those of transactions that the snapshot has.
 """
@@ -28,6 +28,8 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MOST_UNPACKED = 1 << 31
 _COUNTER = (1 << 32) - 1
 """The lower half of a transaction's number counts within an epoch, which is the upper half."""
+_FIRST = (0, 1, (1 << 32) + 1)
+"""The first transaction ever: of one server, and of an ensemble. A later epoch has others before it."""
 
 
 @dataclass(slots=True)
@@ -56,8 +58,7 @@ def read_nodes(log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]
         notes: Gets the findings.
         is_late: Whether a transaction does not count any more, by its number and time.
     """
-    start, snapshot = _start(log, notes, is_late)
-    lost_from = start if snapshot.problem is not None else None
+    start, snapshot, lost_from = _start(log, notes, is_late)
     read, tree, is_damaged = ReadNodes(snapshot.nodes, start or 0, start, lost_from), NodeTree(snapshot), False
     last = read.end - 1
     for file, item in _items(log, notes):
@@ -69,7 +70,7 @@ def read_nodes(log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]
         if is_late(item.zxid, item.time_ms):
             break
         if not _follows(last, item.zxid):
-            if not is_damaged:
+            if not is_damaged and (last >= 0 or read.lost_from is None):
                 _note_missing(file, last, item.zxid, notes)
             _lose(read, last + 1)
         is_damaged, last = False, item.zxid
@@ -87,8 +88,10 @@ def read_nodes(log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]
     return read
 
 
-def _start(log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]) -> tuple[int | None, Snapshot]:
-    """The snapshot to begin with, and the number after the transaction in its name; None: no snapshot."""
+def _start(
+    log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]
+) -> tuple[int | None, Snapshot, int | None]:
+    """The snapshot to begin with, the number after the transaction in its name (None: no snapshot), and `lost_from`."""
     part: tuple[int | None, Snapshot] | None = None
     for end, path in reversed(log.metadata_snapshots):
         if is_late(end - 1, 0):
@@ -97,13 +100,15 @@ def _start(log: SourceLog, notes: Notes, is_late: Callable[[int, int], bool]) ->
         if is_late(*snapshot.last_change):
             continue
         if snapshot.problem is None:
-            return end, snapshot
+            return end, snapshot, None
         if part is None and snapshot.nodes:
             part = end, snapshot
-    first = log.segments[0].base_offset if log.segments else None
-    if first is not None and _follows(-1, first):
-        return None, Snapshot()
-    return part or (None, Snapshot())
+    if log.segments and log.segments[0].base_offset in _FIRST:
+        return None, Snapshot(), None
+    if log.segments or part is None:
+        message = f"{shown(log.directory)}: no whole snapshot is before the first transaction of the logs."
+        notes.say(found("zookeeper-transactions-missing", message, file=log.directory))
+    return *(part or (None, Snapshot())), 0
 
 
 def _snapshot(path: str, notes: Notes) -> Snapshot:
@@ -153,7 +158,14 @@ def _items(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, ZooKeepe
 
 
 def _follows(last: int, zxid: int) -> bool:
-    """Whether no transaction is lost between two. The first one of an epoch follows any of an earlier one."""
+    """Whether no transaction is lost between two. The first one of an epoch follows any of an earlier one.
+
+    Args:
+        last: The earlier one; negative: there is none.
+        zxid: The later one.
+    """
+    if last < 0:
+        return zxid in _FIRST
     return zxid == last + 1 or (zxid >> 32 > last >> 32 and zxid & _COUNTER <= 1)
 
 

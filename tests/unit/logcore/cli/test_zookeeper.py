@@ -179,6 +179,44 @@ def test_the_first_transaction_of_a_later_epoch_follows_any_other(tmp_path: Path
     assert leader(rows(capsys, "metadata", tmp_path)) == 8
 
 
+def topics(shown: list[dict[str, Any]]) -> set[str]:
+    return {row["topic"] for row in shown if row["kind"] == "topic"}
+
+
+@pytest.mark.parametrize("first", [0x51, 0x200000001, 0x500000001])
+def test_logs_of_a_later_time_alone_are_not_the_whole_history(first: int, tmp_path: Path, capsys: Captured) -> None:
+    new = create("/brokers/topics/new", as_json(version=1, partitions={"0": [7]}))
+    write(tmp_path, {f"log.{first:x}": numbered(new, first=first)})
+    shown = rows(capsys, "metadata", tmp_path, code=1)
+    assert findings(shown) == ["zookeeper-transactions-missing"]
+    assert topics(shown) == {"new"}
+    assert main(["groups", str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize("first", [0, 1, 0x100000001])
+def test_logs_from_the_first_transaction_on_need_no_snapshot(first: int, tmp_path: Path, capsys: Captured) -> None:
+    new = create("/brokers/topics/new", as_json(version=1, partitions={"0": [7]}))
+    write(tmp_path, {f"log.{first:x}": numbered(new, first=first)})
+    assert topics(rows(capsys, "metadata", tmp_path)) == {"new"}
+
+
+@pytest.mark.parametrize("first", [9, 0x500000001])
+def test_half_a_snapshot_counts_with_logs_that_are_not_the_whole_history(
+    first: int, tmp_path: Path, capsys: Captured
+) -> None:
+    new = create("/brokers/topics/new", as_json(version=1, partitions={"0": [7]}))
+    write(tmp_path, {"snapshot.8": START[:-30], f"log.{first:x}": numbered(new, first=first)})
+    shown = rows(capsys, "metadata", tmp_path, code=1)
+    assert findings(shown) == ["zookeeper-cut-off", "zookeeper-transactions-missing"]
+    assert topics(shown) == {"orders", "new"}
+
+
+def test_a_moment_before_the_first_file_is_not_known(tmp_path: Path, capsys: Captured) -> None:
+    write(tmp_path, {"snapshot.8": START, "log.9": numbered(*LATER, first=9)})
+    shown = rows(capsys, "metadata", tmp_path, "--at", "3", code=1)
+    assert findings(shown) == ["zookeeper-transactions-missing"]
+
+
 def test_a_directory_without_logs_of_kafka_is_an_error_of_other_commands_that_names_these(
     tmp_path: Path, capsys: Captured
 ) -> None:
