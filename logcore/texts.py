@@ -27,6 +27,11 @@ def java_text(content: bytes) -> str:
         return _ENCODED_SURROGATE.sub(b"\xff", content).decode("utf-8", errors="replace")
 
 
+def without_half_pairs(text: str) -> str:
+    """Join the halves of surrogate pairs, which escapes can write, and make a half without its other one U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def shown(text: str) -> str:
     """Make a text fit for a message: invalid UTF-8 and characters that are not printable become escapes."""
     if text.isprintable():

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from logcore.texts import java_text
+from logcore.texts import java_text, without_half_pairs
 from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState, StateRow, key_without_id
 from logcore.zookeeper.snapshots import ZooKeeperNode
 
@@ -252,6 +252,8 @@ def _fields(data: bytes | None) -> dict[str, Any]:
     """The JSON object that a node has. Also the old consumers write such nodes."""
     try:
         fields = json.loads(java_text(data or b""))
+        if b"\\u" in (data or b""):  # only an escape can write half of a surrogate pair
+            fields = json.loads(without_half_pairs(json.dumps(fields, ensure_ascii=False)))
     except (ValueError, RecursionError):
         raise NodeUnread("it is no JSON") from None
     if not isinstance(fields, dict):

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from logcore.errors import CorruptIndexError
 from logcore.segments.filenames import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_legal_topic
 from logcore.segments.side_files.leader_epochs import EpochEntry, assign
+from logcore.texts import without_half_pairs
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -256,5 +257,4 @@ def _unescape(text: str) -> str:
             raise CorruptIndexError("meta.properties has an escape \\u without four hexadecimal digits")
         return _PLAIN_ESCAPES.get(match[2], match[2])
 
-    units = re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", replacement, text, flags=re.DOTALL)
-    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # two escapes may be one character
+    return without_half_pairs(re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", replacement, text, flags=re.DOTALL))

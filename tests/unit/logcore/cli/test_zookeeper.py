@@ -11,12 +11,14 @@ import pytest
 
 from logcore.cli.main import main
 from tests.zookeeper_files import (
+    CLIENT,
     END_SESSION,
     OPEN_SESSION,
     as_json,
     change,
     create,
     log,
+    node,
     numbered,
     small_cluster,
     snapshot,
@@ -223,6 +225,15 @@ def test_a_directory_without_logs_of_kafka_is_an_error_of_other_commands_that_na
     write(tmp_path, {"snapshot.8": START})
     assert main(["verify", str(tmp_path)]) == 3
     assert "`loglake metadata`, `topics` and `groups` read it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_half_of_a_surrogate_pair_in_a_node_is_printed(form: str, tmp_path: Path, capsys: Captured) -> None:
+    cluster = node("/cluster/id", r'{"version":"1","id":"\ud800"}')
+    broker = node("/brokers/ids/9", r'{"endpoints":["A://\ud800:1"],"rack":"\ud800\u001b"}', owner=CLIENT)
+    write(tmp_path, {"snapshot.8": snapshot(*small_cluster(), cluster, broker)})
+    assert main(["metadata", str(tmp_path), "--format", form]) == 0
+    assert capsys.readouterr().out.count("\ufffd") == 3
 
 
 def test_a_node_of_a_megabyte_is_read(tmp_path: Path, capsys: Captured) -> None:

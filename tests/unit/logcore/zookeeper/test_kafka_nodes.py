@@ -104,6 +104,19 @@ def test_a_node_that_is_not_as_kafka_writes_it_is_counted_and_the_others_count(p
     assert [row.fields["topic"] for row in state.topics.values()] == ["good"]
 
 
+def test_half_of_a_surrogate_pair_is_replaced_in_all_texts() -> None:
+    state = state_of(
+        node("/cluster/id", r'{"id":"\ud800"}'),
+        node("/brokers/ids/9", r'{"endpoints":["PLAINTEXT://\uDC00:1"],"rack":"\ud83d\ude00 \ud800\u001b\ud800"}'),
+        node("/config/topics/t", r'{"config":{"\udfff":"\\ud800"}}'),
+    )
+    assert state.cluster is not None
+    assert state.cluster.fields == {"cluster_id": "\ufffd"}
+    assert state.brokers[9].fields["end_points"] == [{"name": "PLAINTEXT", "host": "\ufffd", "port": 1}]
+    assert state.brokers[9].fields["rack"] == "\U0001f600 \ufffd\x1b\ufffd"
+    assert state.settings_of(2, "t") == {"\ufffd": r"\ud800"}
+
+
 def test_a_topic_named_like_the_id_of_another_keeps_its_own_partitions() -> None:
     state = state_of(
         node("/brokers/topics/t", as_json(partitions={"0": [1]}, topic_id=ID)),
