@@ -19,7 +19,7 @@ HEADER_SIZE = _HEADER.size
 _NULL = -1
 
 
-def read_header(data: bytes | memoryview, magic: bytes) -> None:
+def read_header(data: bytes | bytearray | memoryview, magic: bytes) -> None:
     """Check the header of a file: its magic bytes, its version, and the id of a database, which says nothing.
 
     Raises:
@@ -39,7 +39,7 @@ class JuteReader:
         position: Of the next byte.
     """
 
-    def __init__(self, data: bytes | memoryview, position: int = 0) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview, position: int = 0) -> None:
         self._data = data
         self.position = position
 

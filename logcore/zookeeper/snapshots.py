@@ -71,7 +71,7 @@ class Snapshot:
         return max((node.changed for node in nodes), default=0), max((node.changed_ms for node in nodes), default=0)
 
 
-def read_snapshot(data: bytes | memoryview) -> Snapshot:
+def read_snapshot(data: bytes | bytearray | memoryview) -> Snapshot:
     """Read the bytes of a snapshot, unpacked."""
     snapshot = Snapshot()
     try:
@@ -87,7 +87,7 @@ def read_snapshot(data: bytes | memoryview) -> Snapshot:
     return snapshot
 
 
-def _read_sessions(data: bytes | memoryview, snapshot: Snapshot) -> int:
+def _read_sessions(data: bytes | bytearray | memoryview, snapshot: Snapshot) -> int:
     """Read what is before the nodes; returns where they begin."""
     read_header(data, _MAGIC)
     reader = JuteReader(data, HEADER_SIZE)
@@ -99,7 +99,7 @@ def _read_sessions(data: bytes | memoryview, snapshot: Snapshot) -> int:
     return reader.position
 
 
-def _read_nodes(data: bytes | memoryview, position: int, snapshot: Snapshot) -> int:
+def _read_nodes(data: bytes | bytearray | memoryview, position: int, snapshot: Snapshot) -> int:
     """Read the nodes; returns where the seal begins. Written out, because it runs for each of millions."""
     nodes, unpack_length, unpack_state, size = snapshot.nodes, INT32.unpack_from, _STATE.unpack_from, len(data)
     try:

@@ -19,13 +19,15 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import Notes
 from logcore.records.compression import Codec, decompress
-from logcore.storage.discovery import read_file, shown
+from logcore.storage.discovery import SourceUnreadable, read_file, shown
 from logcore.zookeeper.node_tree import NodeTree
 from logcore.zookeeper.snapshots import Snapshot, ZooKeeperNode, read_snapshot
 from logcore.zookeeper.transactions import BadStretch, ZooKeeperTransaction, read_transactions
 
 _GZIP = 16 + zlib.MAX_WBITS
-_MOST_UNPACKED = 1 << 31
+_MOST_UNPACKED = 1 << 29
+"""512 MiB: a million nodes take 200. A few bytes can pack many."""
+_PIECE = 1 << 24
 _COUNTER = (1 << 32) - 1
 """The lower half of a transaction's number counts within an epoch, which is the upper half."""
 _FIRST = (0, 1, (1 << 32) + 1)
@@ -106,7 +108,8 @@ def _start(
     if log.segments and log.segments[0].base_offset in _FIRST:
         return None, Snapshot(), None
     if log.segments or part is None:
-        message = f"{shown(log.directory)}: no whole snapshot is before the first transaction of the logs."
+        missing = "no whole snapshot by this moment, and no log from the first transaction on"
+        message = f"{shown(log.directory)}: there is {missing}."
         notes.say(found("zookeeper-transactions-missing", message, file=log.directory))
     return *(part or (None, Snapshot())), 0
 
@@ -127,16 +130,36 @@ def _snapshot(path: str, notes: Notes) -> Snapshot:
     return snapshot
 
 
-def _unpacked(path: str, content: bytes) -> bytes:
-    """The content of a snapshot; of one that is cut off, what there is."""
+def _unpacked(path: str, content: bytes) -> bytes | bytearray:
+    """The content of a snapshot; of one that is cut off, what there is.
+
+    Raises:
+        CorruptRecordError: The packed bytes are damaged.
+        SourceUnreadable: They give too many.
+    """
     if path.endswith(".snappy"):
-        return decompress(Codec.SNAPPY, content, _MOST_UNPACKED)
+        try:
+            return decompress(Codec.SNAPPY, content, _MOST_UNPACKED)
+        except CorruptRecordError as error:
+            if error.reason is CorruptionReason.OUTPUT_CAP:
+                raise _too_many() from error
+            raise
     if not path.endswith(".gz"):
         return content
+    unpacked, stream = bytearray(), zlib.decompressobj(_GZIP)  # it grows where it is: pieces would be there twice
     try:
-        return zlib.decompressobj(_GZIP).decompress(content, _MOST_UNPACKED)
+        while piece := stream.decompress(content, min(_PIECE, _MOST_UNPACKED + 1 - len(unpacked))):
+            unpacked += piece
+            if len(unpacked) > _MOST_UNPACKED:
+                raise _too_many()
+            content = stream.unconsumed_tail
     except zlib.error as error:
         raise CorruptRecordError(CorruptionReason.CODEC_STREAM, str(error)) from error
+    return unpacked
+
+
+def _too_many() -> SourceUnreadable:
+    return SourceUnreadable(f"it has more than {_MOST_UNPACKED} bytes unpacked, and is not read. Unpack it to a file.")
 
 
 def _items(log: SourceLog, notes: Notes) -> Iterator[tuple[SegmentFile, ZooKeeperTransaction | BadStretch]]:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
+from logcore.reading.internal_topics import zookeeper_nodes
+from logcore.records.compression import Codec, compress
 from tests.zookeeper_files import (
     CLIENT,
     END_SESSION,
@@ -137,6 +139,21 @@ def test_half_a_snapshot_alone_gives_what_it_has(tmp_path: Path, capsys: Capture
 def test_packed_snapshots_are_read(tmp_path: Path, capsys: Captured) -> None:
     write(tmp_path, {"snapshot.8.gz": gzip.compress(START)})
     assert leader(rows(capsys, "metadata", tmp_path)) == 7
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".snappy"])
+def test_a_packed_snapshot_with_too_many_bytes_is_not_read(
+    suffix: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = {".gz": gzip.compress(START), ".snappy": compress(Codec.SNAPPY, START)}[suffix]
+    write(tmp_path, {"snapshot.8": START, f"snapshot.a{suffix}": packed})
+    monkeypatch.setattr(zookeeper_nodes, "_MOST_UNPACKED", len(START))
+    assert findings(rows(capsys, "metadata", tmp_path)) == []
+    monkeypatch.setattr(zookeeper_nodes, "_MOST_UNPACKED", len(START) - 1)
+    assert main(["metadata", str(tmp_path)]) == 3
+    captured = capsys.readouterr()
+    assert f"more than {len(START) - 1} bytes unpacked" in captured.err
+    assert "orders" in captured.out
 
 
 def test_a_torn_transaction_is_a_warning_and_those_before_it_count(tmp_path: Path, capsys: Captured) -> None:
