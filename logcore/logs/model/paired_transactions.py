@@ -284,7 +284,7 @@ class _Pairing:
             return _paired(name, None, parts, PairedState.TORN, reason)
         if TransactionState.COMMITTED in outcomes:
             # Only version 2 commits with a newer epoch, so data of that epoch anywhere is of the same transaction.
-            rest = [key for key in self._rest if key[0] == producer_id and key[1] in epochs]
+            rest = [(producer_id, epoch) for epoch in epochs if (producer_id, epoch) in self._rest]
             unmarked = [part for key in rest for part in self._rest[key] if part.is_unmarked]
             for key in rest:
                 self._rest[key] = [part for part in self._rest[key] if not part.is_unmarked]
