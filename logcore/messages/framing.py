@@ -21,7 +21,14 @@ from logcore.messages.kafka_json import message_json
 from logcore.messages.known_messages import MessageFamily, message_named, message_of_type
 from logcore.messages.message_schema import MessagePurpose, MessageSchema
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message, read_uvarint
-from logcore.messages.straight_readers import Fields, JsonReader, json_reader, read_straight
+from logcore.messages.straight_readers import (
+    Fields,
+    JsonReader,
+    ValueReader,
+    json_reader,
+    read_straight,
+    value_reader,
+)
 
 FRAME_VERSION = 1
 CONSUMER_PROTOCOL = "consumer"
@@ -67,6 +74,23 @@ def read_value(family: MessageFamily, type_number: int, value: bytes) -> FramedM
         return FramedMessage(type_number, UnreadMessage(UnreadReason.FRAME, detail, value))
     (version,) = _SHORT.unpack_from(value)
     return FramedMessage(type_number, _message(schema, version, value, _SHORT.size))
+
+
+def value_fields(family: MessageFamily, type_number: int, value: bytes) -> Fields | None:
+    """Read only the fields of a value, in a fraction of the time.
+
+    Returns:
+        As in `read_value`; None: that has to decide.
+    """
+    reader = _value_reader(family, type_number, value[0] << 8 | value[1]) if len(value) >= _SHORT.size else None
+    found = None if reader is None else reader(value, _SHORT.size)
+    return None if found is None else found[0]
+
+
+@lru_cache(maxsize=1024)
+def _value_reader(family: MessageFamily, type_number: int, version: int) -> ValueReader | None:
+    schema = message_of_type(family, MessagePurpose.VALUE, type_number)
+    return None if schema is None else value_reader(schema, version)
 
 
 def read_metadata(family: MessageFamily, value: bytes) -> FramedMessage:

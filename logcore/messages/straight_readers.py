@@ -39,7 +39,8 @@ _UUIDS = 1 << 14
 Fields = dict[str, Any]
 JsonReader = Callable[[bytes, int], Fields | None]
 """Reads a message that begins at a position and ends with the bytes. None: the generic reader has to decide."""
-_Reader = Callable[[bytes, int], tuple[Fields, int] | None]
+ValueReader = Callable[[bytes, int], tuple[Fields, int] | None]
+"""Reads a message that begins at a position; returns the position after it too. None: as above."""
 
 
 class _Doubt(Exception):
@@ -52,7 +53,7 @@ def read_straight(schema: MessageSchema, version: int, data: bytes, at: int = 0)
     Returns:
         None: the generic reader has to decide.
     """
-    reader = _reader(schema, version)
+    reader = value_reader(schema, version)
     found = None if reader is None else reader(data, at)
     return None if found is None else ReadMessage(schema, version, found[0], data[found[1] :], True)
 
@@ -65,8 +66,9 @@ def json_reader(schema: MessageSchema, version: int) -> JsonReader | None:
 
 
 @lru_cache(maxsize=1024)
-def _reader(schema: MessageSchema, version: int) -> _Reader | None:
-    made: _Reader | None = _made(schema, version, False)
+def value_reader(schema: MessageSchema, version: int) -> ValueReader | None:
+    """Return a reader of a version; None if there is no such version, or no reader can be made."""
+    made: ValueReader | None = _made(schema, version, False)
     return made
 
 

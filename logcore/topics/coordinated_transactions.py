@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from logcore.messages.framing import value_fields
+from logcore.messages.known_messages import MessageFamily
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason
 from logcore.topics.internal_topics import InternalTopic, record_messages
 
@@ -56,12 +58,12 @@ class CoordinatorState(IntEnum):
     @property
     def is_prepared(self) -> bool:
         """Whether the outcome is decided, and markers may be missing."""
-        return self in (CoordinatorState.PREPARE_COMMIT, CoordinatorState.PREPARE_ABORT)
+        return self in _PREPARED
 
     @property
     def is_complete(self) -> bool:
         """Whether all markers are written."""
-        return self in (CoordinatorState.COMPLETE_COMMIT, CoordinatorState.COMPLETE_ABORT)
+        return self in _COMPLETE
 
     @property
     def is_commit(self) -> bool | None:
@@ -72,6 +74,12 @@ class CoordinatorState(IntEnum):
 
 
 _STATES = {state.value: state for state in CoordinatorState}
+# A member is found through its class slowly, and there are millions of records.
+_PREPARED = CoordinatorState.PREPARE_COMMIT, CoordinatorState.PREPARE_ABORT
+_COMPLETE = CoordinatorState.COMPLETE_COMMIT, CoordinatorState.COMPLETE_ABORT
+_FENCE = CoordinatorState.PREPARE_EPOCH_FENCE
+_NO_TRANSACTION = CoordinatorState.EMPTY, CoordinatorState.DEAD, _FENCE
+_ONGOING = CoordinatorState.ONGOING
 
 
 @dataclass(slots=True)
@@ -140,7 +148,8 @@ class CoordinatedTransactions:
         self.ids: dict[int, TransactionalId] = {}
         self._present: dict[str, TransactionalId] = {}
         self._whole_from: dict[int, int] = {}
-        self._partitions: dict[frozenset[Partition], frozenset[Partition]] = {}  # most transactions have the same
+        self._partitions: dict[tuple[Any, ...], frozenset[Partition]] = {}  # most transactions have the same
+        self._names: dict[bytes, tuple[int, str]] = {}  # type and id in a key
         self._is_damaged = False
 
     def has_all_of(self, producer_id: int, epoch: int) -> bool:
@@ -157,11 +166,19 @@ class CoordinatedTransactions:
         Returns:
             What could not be read. The record then changes nothing.
         """
+        type_number, name = self._names.get(key or b"", (None, ""))
+        if type_number is not None and value is not None:
+            fields = value_fields(MessageFamily.TRANSACTION_STATE, type_number, value)
+            if fields is not None and fields["transactionStatus"] in _STATES:
+                self.add_state(name, fields)
+                return ()
         messages = record_messages(InternalTopic.TRANSACTION_STATE, key, value)
         if messages.unread or messages.key is None or not isinstance(messages.key.message, ReadMessage):
             self._is_damaged |= bool(messages.unread)
             return messages.unread
         name = str(messages.key.message.fields["transactionalId"])
+        if key is not None and messages.key.type_number is not None:
+            self._names[key] = messages.key.type_number, name
         read = None if messages.value is None else messages.value.message
         if isinstance(read, ReadMessage):
             number: Any = read.fields["transactionStatus"]
@@ -185,8 +202,8 @@ class CoordinatedTransactions:
         self.ids[producer_id] = of_id
         of_id.updated_ms, of_id.timeout_ms = fields["transactionLastUpdateTimestampMs"], fields["transactionTimeoutMs"]
         last = of_id.last
-        if state in (CoordinatorState.EMPTY, CoordinatorState.DEAD, CoordinatorState.PREPARE_EPOCH_FENCE):
-            if last is not None and last.is_in_progress and state is not CoordinatorState.PREPARE_EPOCH_FENCE:
+        if state in _NO_TRANSACTION:
+            if last is not None and last.is_in_progress and state is not _FENCE:
                 last.is_abandoned = True
             return
         start_ms = fields["transactionStartTimestampMs"]
@@ -199,12 +216,12 @@ class CoordinatedTransactions:
         if state.is_prepared:
             last.marker_epoch = epoch
         if not state.is_complete:
-            partitions = frozenset(
-                (entry["topic"], partition)
-                for entry in fields["transactionPartitions"] or ()
-                for partition in entry["partitionIds"]
-            )
-            last.partitions = self._partitions.setdefault(partitions, partitions)
+            named = tuple([(entry["topic"], *entry["partitionIds"]) for entry in fields["transactionPartitions"] or ()])
+            partitions = self._partitions.get(named)
+            if partitions is None:
+                of_topics = ((topic, partition) for topic, *numbers in named for partition in numbers)
+                partitions = self._partitions[named] = frozenset(of_topics)
+            last.partitions = partitions
 
     def _new(
         self, of_id: TransactionalId, fields: dict[str, Any], state: CoordinatorState, version: int
@@ -214,7 +231,7 @@ class CoordinatedTransactions:
         if state.is_complete and epoch == 0 and version >= EPOCH_A_TRANSACTION and previous not in (-1, producer_id):
             producer_id, epoch = previous, _LAST_EPOCH
             self.ids[previous] = of_id
-        is_ongoing = state is CoordinatorState.ONGOING
+        is_ongoing = state is _ONGOING
         made = of_id.last = CoordinatedTransaction(
             of_id.name,
             producer_id,

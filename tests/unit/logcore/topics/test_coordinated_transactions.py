@@ -110,3 +110,19 @@ def test_a_record_that_cannot_be_read_leaves_no_epoch_certain() -> None:
     other = added((EMPTY, 0, {}))
     assert other.add(state_key("pay"), b"\0\1\0")
     assert not other.has_all_of(7, 0)
+
+
+LATER: dict[str, Any] = {"producer_id": 7, "epoch": 0, "updated_ms": 200}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\0", b"\0\x63", b"\xff\xff", state_value(ONGOING, **LATER)[:-3], state_value(99, **LATER)],
+    ids=range(6),
+)
+def test_a_later_value_of_an_id_that_cannot_be_read_is_reported_and_changes_nothing(value: bytes) -> None:
+    found = added((EMPTY, 0, {}), (ONGOING, 0, {"partitions": P0}))
+    (unread,) = found.add(state_key("pay"), value)
+    assert "pay" not in unread.detail
+    assert [each.state for each in found.transactions] == [CoordinatorState.ONGOING]
+    assert not found.has_all_of(7, 0)
