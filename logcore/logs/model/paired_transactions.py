@@ -122,7 +122,10 @@ def paired_transactions(
     newest_ms: int,
     has_every_coordinator: bool,
 ) -> Iterator[PairedTransaction]:
-    """Pair the transactions of partitions with those of coordinators.
+    """Pair the transactions of partitions with those of coordinators, one producer after the other, each in its order.
+
+    What is written down for a producer is gone before the next one: all at once would be several times as much as the
+    transactions.
 
     Args:
         logs: The transactions of partitions; one copy of each.
@@ -131,26 +134,47 @@ def paired_transactions(
         has_every_coordinator: All partitions of `__transaction_state` were read, so that any other producer has no
             transactional id any more.
     """
-    pairing = _Pairing(coordinated, newest_ms, has_every_coordinator)
-    rows: dict[tuple[int, int], dict[Partition, list[TransactionPart]]] = defaultdict(dict)
+    meant: dict[int, list[CoordinatedTransaction]] = defaultdict(list)
+    for one in coordinated.transactions:
+        meant[one.producer_id].append(one)
+    found: dict[int, list[tuple[PartitionTransactions, list[Transaction]]]] = defaultdict(list)
     for log in logs:
+        of_log: dict[int, list[Transaction]] = defaultdict(list)
         for each in log.transactions:
-            begun = log.begun_ms.get((each.producer_id, each.first_offset))
-            is_open = each.state is TransactionState.OPEN and each.marker_epoch is None
-            part = TransactionPart(log.partition, each, is_open and each.first_offset < log.high_watermark, begun)
-            rows[each.producer_id, each.producer_epoch].setdefault(log.partition, []).append(part)
-    for (producer_id, epoch), by_partition in rows.items():
-        for parts in by_partition.values():
-            pairing.pair(producer_id, epoch, parts)
-    return pairing.states()
+            of_log[each.producer_id].append(each)
+        for producer_id, transactions in of_log.items():
+            found[producer_id].append((log, transactions))
+    for producer_id in {**meant, **found}:
+        pairing = _Pairing(coordinated, meant.get(producer_id, ()), newest_ms, has_every_coordinator)
+        for log, transactions in found.get(producer_id, ()):
+            by_epoch: dict[int, list[TransactionPart]] = defaultdict(list)
+            for each in transactions:
+                by_epoch[each.producer_epoch].append(_part(log, each))
+            for epoch, parts in by_epoch.items():
+                pairing.pair(producer_id, epoch, parts)
+        yield from pairing.states()
+
+
+def _part(log: PartitionTransactions, each: Transaction) -> TransactionPart:
+    is_open = each.state is TransactionState.OPEN and each.marker_epoch is None
+    begun = log.begun_ms.get((each.producer_id, each.first_offset)) if log.begun_ms else None
+    return TransactionPart(log.partition, each, is_open and each.first_offset < log.high_watermark, begun)
 
 
 class _Pairing:
-    def __init__(self, coordinated: CoordinatedTransactions, newest_ms: int, has_every_coordinator: bool) -> None:
-        self._all, self._newest_ms, self._is_whole = coordinated, newest_ms, has_every_coordinator
+    """The pairs of a producer; `meant` are its transactions in the coordinators' logs."""
+
+    def __init__(
+        self,
+        coordinated: CoordinatedTransactions,
+        meant: Sequence[CoordinatedTransaction],
+        newest_ms: int,
+        has_every_coordinator: bool,
+    ) -> None:
+        self._all, self._meant, self._newest_ms, self._is_whole = coordinated, meant, newest_ms, has_every_coordinator
         self._by_epoch: dict[tuple[int, int], list[CoordinatedTransaction]] = defaultdict(list)
         self._by_marker: dict[tuple[int, int], CoordinatedTransaction] = {}
-        for each in coordinated.transactions:
+        for each in meant:
             if each.data_epoch is not None:
                 self._by_epoch[each.producer_id, each.data_epoch].append(each)
             is_only = each.version >= EPOCH_A_TRANSACTION or each.data_epoch != each.marker_epoch
@@ -160,7 +184,7 @@ class _Pairing:
         self._marked: dict[tuple[int, int], list[TransactionPart]] = defaultdict(list)
         self._rest: dict[tuple[int, int], list[TransactionPart]] = defaultdict(list)
         self._outcomes: dict[tuple[int, int], set[bool]] = defaultdict(set)  # whether committed, of an epoch
-        for each in coordinated.transactions:
+        for each in meant:
             is_commit, epoch = each.state.is_commit, each.data_epoch
             if is_commit is not None and each.version < EPOCH_A_TRANSACTION:
                 of_epoch = each.marker_epoch if epoch is None else epoch
@@ -228,7 +252,7 @@ class _Pairing:
 
     def states(self) -> Iterator[PairedTransaction]:
         """Yield all pairs with their states, and what has none."""
-        for each in self._all.transactions:
+        for each in self._meant:
             parts = self._parts.pop(id(each), [])
             yield _paired(each.transactional_id, each, parts, *self._state(each, parts))
         for (producer_id, _), parts in self._marked.items():
