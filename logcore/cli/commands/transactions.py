@@ -11,6 +11,7 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text, value_text
 from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, clock_ms, read_options
 from logcore.errors import LogError
+from logcore.garbage_collection import collector_paused
 from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
 from logcore.logs.model.paired_transactions import (
@@ -159,6 +160,7 @@ def _write_summary(place: _Line, summary: _Line, label: str, arguments: argparse
         sys.stdout.write(f"{label}  {text}\n")
 
 
+@collector_paused()  # of the many objects none is in a cycle
 def _write_across(
     paired: Iterable[PairedTransaction],
     directories: dict[tuple[str, int], str],
