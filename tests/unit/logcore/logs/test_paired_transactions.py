@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from logcore.logs.model.paired_transactions import PairedState, PartitionTransactions, paired_transactions
 from logcore.logs.model.transactions import Transaction, TransactionState
 from logcore.topics.coordinated_transactions import CoordinatedTransactions
@@ -15,18 +13,6 @@ def states(transactions: list[Transaction]) -> list[PairedState]:
     log = PartitionTransactions(("t", 0), 1 << 40, transactions)
     paired = paired_transactions([log], CoordinatedTransactions(), newest_ms=0, has_every_coordinator=True)
     return [each.state for each in paired]
-
-
-def seconds(transactions: list[Transaction]) -> float:
-    begun = time.process_time()
-    assert set(states(transactions)) == {PairedState.COMPLETE}
-    return time.process_time() - begun
-
-
-def test_time_grows_with_the_transactions_of_old_and_new_producers_and_not_with_their_product() -> None:
-    old = [Transaction(10_000 + at, 0, 2 * at, 2 * at, 2 * at + 1, COMMITTED, 0) for at in range(8_000)]
-    new = [Transaction(at, 0, 2 * at, 2 * at, 2 * at + 1, COMMITTED, 1) for at in range(8_000)]
-    assert seconds([*old, *new]) < 5 * (seconds(old) + seconds(new))
 
 
 def test_data_of_the_same_epoch_without_a_marker_in_another_partition_makes_it_torn() -> None:
