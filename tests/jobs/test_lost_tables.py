@@ -84,6 +84,48 @@ def test_a_lost_table_that_a_run_made_again_is_no_error_of_that_run(
     assert {kind: rows_of(made, kind) for kind in MADE_BY} == before
 
 
+def test_a_lost_table_of_logs_that_lacks_a_log_now_is_an_error_though_it_has_as_many_rows(
+    made: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = made.source.partition("pay-0")
+    gone.append(10)
+    made.source.high_watermarks(orders_0=3, pay_0=10)
+    run = ["run", str(made.source.path), "--lake", made.path]
+    with without_spark():
+        assert main(run) == 0, capsys.readouterr().out
+        shutil.rmtree(gone.path)
+        made.source.partition("new-0").append(10)
+        made.source.high_watermarks(orders_0=3, new_0=10)
+        shutil.rmtree(made.lake.path / "tables" / "logs")
+        capsys.readouterr()
+        assert main(run) == 2
+    assert "table logs: the table of version" in capsys.readouterr().out
+
+
+def test_tables_that_were_lost_together_are_an_error_though_they_have_as_many_rows(
+    made: Decoded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = ("logs", "segments", "validations", "batches", "transactions", "offset_ledger", "records")
+    log = made.orders
+    [first] = log.segments()
+    log.roll()
+    end = log.next_offset
+    for _ in range(4):
+        log.append(10)
+        log.roll()
+    log.append(10)
+    first.unlink()
+    made.source.checkpoint("log-start", orders_0=end)
+    made.source.high_watermarks(orders_0=log.next_offset)
+    for name in lost:
+        shutil.rmtree(made.lake.path / "tables" / name, ignore_errors=True)
+    with without_spark():
+        assert main(["run", str(made.source.path), "--lake", made.path]) == 2
+    said = capsys.readouterr().out
+    assert "table records: the table of version" in said
+    assert "made again with" not in said
+
+
 @pytest.mark.parametrize("name", ["records", "offset_ledger", "segments"])
 def test_what_follows_from_a_lost_table_has_no_line_and_no_command_of_its_own(
     made: Decoded, name: str, capsys: pytest.CaptureFixture[str]

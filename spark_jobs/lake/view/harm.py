@@ -29,7 +29,7 @@ from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, reading, table_uri
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
@@ -101,7 +101,7 @@ def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
         return
     files = files_of(lake, name, table)
     if before is not None:
-        yield from _compared(lake, name, before, state_of(lake, name, table, files))
+        yield from _compared(lake, name, state, state_of(lake, name, table, files))
     yield from _foreign(lake, name, state.since(name))
     yield from _files_on_disk(lake, name, files)
     yield from _removed_rows(lake, name, table)
@@ -115,14 +115,14 @@ def _removed_rows(lake: str, name: str, table: DeltaTable) -> Iterator[Finding]:
         yield found("rows-removed", message, file=table_uri(lake, name))
 
 
-def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iterator[Finding]:
-    uri = table_uri(lake, name)
+def _compared(lake: str, name: str, state: TablesFile, now: TableState) -> Iterator[Finding]:
+    uri, before = table_uri(lake, name), state.tables[name]
     version = now.version
     if before.table_id is not None and before.table_id != now.table_id:
         lost = f"table {name}: the table of version {before.version} was lost"
         made = commits_since(lake, name, -1)
         is_ours = not made.foreign and made.missing_to is None
-        if name in _MADE_AGAIN and is_ours and now.rows >= before.rows >= 0:
+        if name in _MADE_AGAIN and is_ours and now.rows >= before.rows >= 0 and _is_whole(lake, name, state):
             yield _information(f"{lost}, and made again with {now.rows:,} rows", uri)
         else:
             yield found("table-missing", f"{lost}, and another one was created in its place", file=uri)
@@ -142,6 +142,18 @@ def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iter
             f"had {before.rows} in {before.files} ({before.bytes} bytes)",
             file=uri,
         )
+
+
+def _is_whole(lake: str, name: str, state: TablesFile) -> bool:
+    """Whether the tables that a table was made again from were not lost too. Of `logs`, they name each log."""
+    for other in _MADE_AGAIN & state.tables.keys() - {name}:
+        before, table = state.tables[other].table_id, latest_snapshot(lake, other)
+        if table is None or before not in (None, str(table.metadata().id)):
+            return False
+    if name != "logs":
+        return True
+    named = {log for of in ("segments", "offset_ledger") for log in read_rows(lake, of, ["log"])["log"].to_pylist()}
+    return named <= read_logs(lake).keys()
 
 
 def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:
