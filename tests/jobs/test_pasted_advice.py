@@ -1178,10 +1178,47 @@ def test_a_registered_file_that_is_shorter_now_is_damage_of_every_command_until_
         assert code == 2, printed
         assert f"orders-0: 1 of 3 segments that are registered in {lake.log.path} are shorter there" in printed
     assert lake.verify()[0] == 2
-    [command] = set(re.findall(r"`(cp -p COPY/\*\.log [^`]+)`", said(lake.capsys, "status", lake.path)[1]))
+    [command] = set(re.findall(r"`(cp -p COPY/[^`]+)`", said(lake.capsys, "status", lake.path)[1]))
+    lake.log.append(5)  # the active segment grows, and the copy has it as it was
+    lake.source.high_watermarks(orders_0=35)
+    subprocess.run(command.replace("COPY", str(whole)), shell=True, check=True)
+    assert lake.run("--mode", "reference")[0] == 0
+    assert lake.offsets() == {*range(35)}
+    assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
+@pytest.mark.parametrize("names", [1, 2])
+def test_registered_files_that_are_gone_are_put_back_by_name(lake: Lake, tmp_path: Path, names: int) -> None:
+    assert lake.run("--mode", "reference")[0] == 0
+    whole = shutil.copytree(lake.log.path, tmp_path / "whole")
+    gone = lake.log.segments()[:names]
+    for path in gone:
+        path.unlink()
+    [command] = set(re.findall(r"`(cp -p COPY/[^`]+)`", said(lake.capsys, "status", lake.path)[1]))
+    assert re.findall(r"COPY/(\S+)", command) == [path.name for path in gone]
     subprocess.run(command.replace("COPY", str(whole)), shell=True, check=True)
     assert lake.run("--mode", "reference")[0] == 0
     assert said(lake.capsys, "status", lake.path)[0] == lake.verify()[0] == 0
+
+
+def test_no_command_puts_bytes_over_a_log_that_went_another_way_at_its_source(lake: Lake) -> None:
+    lake.source.high_watermarks(orders_0=25)
+    reference = "--mode", "reference"
+    assert lake.run(*reference)[0] == 0
+    lake.log.truncate(25)  # as a follower does it, above the high watermark
+    printed = [said(lake.capsys, "status", lake.path)[1]]
+    printed += [lake.run(*reference)[1]]  # it has stopped
+    lake.log.epochs([(0, 0), (1, 25)])
+    lake.log.append(2, tag=b"w", leader_epoch=1)
+    lake.source.high_watermarks(orders_0=27)
+    stopped = lake.run(*reference)[1]
+    pasted(lake.capsys, stopped, "config set", "on_truncate=follow")
+    pasted(lake.capsys, stopped, "loglake run", "--policies")
+    printed += [stopped, lake.run(*reference)[1], said(lake.capsys, "status", lake.path)[1]]
+    for text in printed:
+        assert "shorter there than they were" in text
+        assert "cp -p" not in text
+        assert "so no command puts bytes back" in text
 
 
 @pytest.mark.parametrize("rebuilt", ["", "offset_ledger"])

@@ -158,12 +158,22 @@ def lost_bytes(directory: str, ends: Mapping[str, int]) -> tuple[set[str], set[s
     return gone, short
 
 
-def way_back(directory: str) -> str:
-    """How registered bytes come back into a directory: a command, in which COPY is where they are now."""
+def way_back(directory: str, names: Sequence[str] = ()) -> str:
+    """How registered bytes come back into a directory: a command, in which COPY is where they are now.
+
+    Args:
+        directory: The directory.
+        names: If it is there, the files that it lost or has in part; empty: nothing may be written over it.
+    """
     parent = os.path.dirname(directory)
     command = f"mv COPY {shell_word(directory)}"
     if os.path.lexists(directory):
-        command = f"cp -p COPY/*.log {shell_word(directory)}/"
+        if not names:
+            return (
+                "The log may have gone another way there, so no command puts bytes back over it. If it did, take it "
+                "into a new lake."
+            )
+        command = f"cp -p {' '.join(f'COPY/{shell_word(name)}' for name in names)} {shell_word(directory)}/"
     elif not os.path.lexists(parent):
         command = f"mkdir -p {shell_word(parent)} && {command}"
     return (

@@ -339,8 +339,20 @@ def _of_findings(
         table = lost.get(finding.file or "") or table_of(lake, finding.file)
         harm = _harm(lake, finding.rule, what, row, offsets, finding.severity, table, finding)
         is_at_source = finding.rule in _OF_ARCHIVED_FILES and not _is_in(lake, finding.file)
-        to_do = way_back(storage.directory_of(finding.file or "")) if is_at_source else harm.what_to_do
-        yield replace(harm, what_to_do=to_do)
+        yield replace(harm, what_to_do=_put_back(lake, finding, row, rows)) if is_at_source else harm
+
+
+def _put_back(lake: str, finding: Finding, row: LogRow | None, rows: Mapping[str, LogRow]) -> str:
+    """What to do about registered files that are gone or short at their source: only these are written there.
+
+    None of a log that has stopped, has several incarnations, or whose end is lost: its source may have truncated it.
+    """
+    directory = storage.directory_of(finding.file or "")
+    if row is None or row.stopped is not None or (finding.end_offset or 0) >= row.next_offset:
+        return way_back(directory)
+    if [each.topic_partition for each in rows.values()].count(row.topic_partition) > 1:
+        return way_back(directory)
+    return way_back(directory, archive_check.names_lost_at_source(lake).get((finding.rule, finding.file), ()))
 
 
 def _is_in(lake: str, file: str | None) -> bool:

@@ -61,15 +61,8 @@ def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, sto
 
 def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     """Compare the archive's files with ``segments``. Files at their source only have to be there, with all bytes."""
-    columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
-    columns += ["digest", "modified_ms", "retired_ms", "deleted_ms", "etag"]
-    where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
-    try:
-        segments = read_rows(lake, "segments", columns, where).to_pylist()
-    except TableUnreadable:
-        return ArchiveSeen()  # the table's own finding
-    segments.sort(key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
-    gone = tuple(itertools.islice(_lost_at_source(segments), FINDINGS_A_TABLE))
+    segments = _segments(lake)
+    gone = tuple(finding for finding, _ in itertools.islice(_lost_at_source(segments), FINDINGS_A_TABLE))
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
     if not kept:
         return ArchiveSeen(gone)
@@ -91,9 +84,25 @@ def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     return ArchiveSeen((*gone, *_findings(lake, harmed)), times, has_other_times)
 
 
-def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+def names_lost_at_source(lake: str) -> dict[tuple[str, str | None], tuple[str, ...]]:
+    """Return the names of all files of each finding about registered files, by its rule and its file."""
+    return {(finding.rule, finding.file): names for finding, names in _lost_at_source(_segments(lake))}
+
+
+def _segments(lake: str) -> list[Mapping[str, Any]]:
+    columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
+    columns += ["digest", "modified_ms", "retired_ms", "deleted_ms", "etag"]
+    where: list[tuple[str, str, object]] = [("deleted_ms", "is_null", True), ("retired_because", "not in", [_JOINED])]
+    try:
+        segments = read_rows(lake, "segments", columns, where).to_pylist()
+    except TableUnreadable:
+        return []  # the table's own finding
+    return sorted(segments, key=lambda segment: (segment["topic"], segment["partition"], segment["base_offset"]))
+
+
+def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Finding, tuple[str, ...]]]:
     """One finding a log for files of its source's directory that are registered and gone, and one for those that are
-    shorter than they were.
+    shorter than they were; each with the names of the files.
     """
     registered: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for segment in segments:
@@ -113,7 +122,7 @@ def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
         ):
             lost = [each for each in mine if posixpath.basename(each["path"]) in names]
             if lost:
-                yield found(
+                finding = found(
                     rule,
                     f"{topic}-{partition}: {len(lost):,} of {len(mine):,} segments that are registered in {directory} "
                     f"are {what}",
@@ -121,6 +130,7 @@ def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
                     start_offset=lost[0]["base_offset"],
                     end_offset=lost[-1]["next_offset"],
                 )
+                yield finding, tuple(sorted(names))
 
 
 _Harmed = tuple[str, str, Mapping[str, Any]]
