@@ -59,8 +59,9 @@ NOT_WANTED = (
 )
 """What to do about a table of a topic that no policy names."""
 _RESTORE = (
-    "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now, add "
-    "`--from COPY`, where COPY is a copy of the log directory. What is registered at its source must be put back there."
+    "`loglake repair {lake} --archive --apply` restores it from the source. If the source has other bytes now or "
+    "is gone for good, add `--from COPY` after `--archive`, where COPY is a copy of the log directory. What is "
+    "registered at its source must be put back there."
 )
 _RESTORE_FROM_COPY = (
     "The bytes are no longer where they were taken from. `loglake repair {lake} --archive --from COPY --apply` "

@@ -101,11 +101,16 @@ def is_wanted(lake: str, table: str | None) -> bool:
 
 
 def _has_origin(lake: str, finding: Finding) -> bool:
-    """Whether an archived file with this finding may be read again where it was taken from. No bytes are compared."""
+    """Whether an archived file with this finding may be read again where it was taken from. No bytes are compared.
+
+    Where its directory is not there, the disk may only not be mounted.
+    """
     if finding.file is None or not finding.rule.startswith("archive-file-"):
         return True
     origin = _origins(lake, newest_version(lake, "segments")).get(finding.file)
-    return origin is None or is_object(origin) or os.path.exists(origin)
+    if origin is None or is_object(origin) or not os.path.isdir(os.path.dirname(origin)):
+        return True
+    return os.path.exists(origin)
 
 
 @lru_cache(maxsize=1)
