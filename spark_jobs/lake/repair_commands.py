@@ -18,7 +18,6 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.referenced_bytes import is_gone
 
 _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
@@ -126,15 +125,22 @@ def topic_command(lake: str, job: str, topic: str) -> str:
     return f"loglake {job} {shlex.quote(lake)} --replace {shell_word(topic)}"
 
 
+def _names_in(directory: str) -> list[str]:
+    with suppress(OSError):
+        return [] if storage.is_remote(directory) else os.listdir(directory)
+    return []
+
+
+def _has_segment(names: Sequence[str]) -> bool:
+    return any(segment_base_offset(name) is not None for name in names)
+
+
 def of_logs(named: str) -> str:
     """Return a sentence after others about a directory that has Kafka's logs, or is one; empty for all others."""
     path = storage.absolute(named)
-    try:
-        names = [] if storage.is_remote(path) else os.listdir(path)
-    except OSError:
-        return ""
+    names = _names_in(path)
     logs = (storage.join(path, name) for name in names if parse_topic_partition(name) is not None)
-    if not any(segment_base_offset(name) is not None for name in names) and all(map(is_gone, logs)):
+    if not _has_segment(names) and not any(_has_segment(_names_in(log)) for log in logs):
         return ""
     return f" It has logs of Kafka: `loglake run {shell_word(named)} --lake LAKE` makes a lake of them, LAKE."
 

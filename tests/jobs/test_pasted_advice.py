@@ -1325,6 +1325,16 @@ def test_commands_on_a_lake_say_of_a_log_directory_how_it_becomes_one(lake: Lake
     assert lake.offsets() == {*range(30)}
 
 
+def test_a_folder_with_a_log_of_another_program_is_not_called_logs_of_kafka(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "stuff" / "app-1" / "app.log"
+    file.parent.mkdir(parents=True)
+    file.write_text("hello")
+    for named in (file.parent.parent, file.parent):
+        for command in (("query", str(named), "show tables"), ("status", str(named))):
+            _, printed = said(lake.capsys, *command)
+            assert ("logs of Kafka" in printed, commands_in(printed)) == (False, []), printed
+
+
 def test_the_name_of_a_registered_lake_is_answered_with_its_path(lake: Lake) -> None:
     assert lake.run()[0] == 0
     for command in ("status", "runs"):
