@@ -387,7 +387,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         elif nothing is not None:
             unread = unread_source(nothing.of_paths)
             logs = [log.row for log in read_state(lake).logs]
-            said = [about(lake, logs, nothing.of_paths) for about in (source_warnings, source_damage)]
+            said = [about(lake, logs, nothing.of_paths, request.sources) for about in (source_warnings, source_damage)]
             keep_run_end(lake, INTAKE_JOB, options.now_ms, unread and SOURCE_UNREAD, unread, None, *said)
             _register(lake, request, nothing, before)
         outcomes = [] if nothing is None else [nothing]

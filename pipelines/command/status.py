@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import export_command, maintain_command
-from logcore.texts import shell_word, shown
+from logcore.texts import sentences, shell_word, shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
@@ -91,7 +91,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     outcome = RunOutcome("", {}, answers=tuple(answers))
     maintenance = rows["maintenance"].failed_checks if "maintenance" in rows else 0
     code = max(state.exit_code((), now_ms), checks_code(outcome, None))
-    warned = ends["intake"].warned
+    warned = sentences(list(ends["intake"].warned.values()))
     code = max(code, ExitCode.DAMAGE if maintenance else code, ExitCode.WARNING if of_lag or warned else code)
     for problem in of_runs:
         code = max(code, ExitCode.DAMAGE if problem.kind == "damage" else ExitCode.NOT_CHECKED)

@@ -7,7 +7,7 @@ remembers the tables, so that the next run finds all tables as they were left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -65,8 +65,8 @@ class RunRowWriter:
         for report in reports:
             self.so_far.add(report, _ms_since(begun))
 
-    def step_done(self, done: StepResult) -> None:
-        """Take over what a step found."""
+    def step_done(self, done: StepResult, read: Sequence[str] = ()) -> None:
+        """Take over what a step found; ``read``: the sources that it read."""
         if self._is_written:
             return
         self.so_far.failed_checks += sum(
@@ -78,8 +78,10 @@ class RunRowWriter:
         if done.state is not None:
             if any(report.job == "ingest" for report in done.reports):
                 logs = [log.row for log in done.state.logs]
-                self.so_far.warned = self.so_far.warned or source_warnings(self.lake, logs, of_paths)
-                self.so_far.harmed = self.so_far.harmed or source_damage(self.lake, logs, of_paths)
+                if not any((self.so_far.warned or {}).values()):
+                    self.so_far.warned = source_warnings(self.lake, logs, of_paths, read)
+                if not any((self.so_far.harmed or {}).values()):
+                    self.so_far.harmed = source_damage(self.lake, logs, of_paths, read)
             self.so_far.saw(done.state)
         self._keep()
 
@@ -137,7 +139,8 @@ class RunRowWriter:
         return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen, *said)
 
     def _keep(self) -> None:
-        if self.is_kept and (self.so_far.did_work or self.so_far.unread or self.so_far.warned or self.so_far.harmed):
+        said = (*(self.so_far.warned or {}).values(), *(self.so_far.harmed or {}).values())
+        if self.is_kept and (self.so_far.did_work or self.so_far.unread or any(said)):
             self.so_far.keep()
 
     def _write(self, ended_ms: int, outcome: str, step: str | None = None, error: str | None = None) -> None:

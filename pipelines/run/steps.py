@@ -169,7 +169,8 @@ class Run:
             JobError: The row cannot be written.
         """
         if self.recorder is not None:
-            self.recorder.step_done(done)
+            is_read = any(report.job == IngestConfig.JOB for report in done.reports)
+            self.recorder.step_done(done, [path for each in self.intakes for path in each.sources] if is_read else ())
             if is_last:
                 self.recorder.succeeded()
 

@@ -313,7 +313,9 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         ends = replace(ends, succeeded_ms=None, failed_ms=None if ends.error == SOURCE_UNREAD else ends.failed_ms)
     if ends.harmed:
         sources = " ".join(quote(path) for each in recall(lake).intakes for path in each.sources)
-        yield Problem("damage", "the sources", ends.harmed, f"loglake verify {sources or quote(lake)}")
+        yield Problem(
+            "damage", "the sources", sentences(list(ends.harmed.values())), f"loglake verify {sources or quote(lake)}"
+        )
     unread = ends.unread if ends.is_failing and ends.unread is not None else ""
     unread = sentences([unread, *(why for why in unread_sources(lake).values() if why not in unread)])
     if unread:

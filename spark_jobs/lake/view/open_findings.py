@@ -6,6 +6,7 @@ A finding is written once and stays in the table ``findings`` as history. The ru
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.model.offset_ledger import OF_REMOTE, first_hole
 from logcore.logs.rules import RULES, Persistence
+from logcore.storage.objects.addresses import is_object
+from logcore.storage.source_errors import shown
 from logcore.texts import sentences
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.delta.tables.snapshots import table_uri
@@ -90,20 +93,41 @@ def unread_source(findings: Iterable[Finding]) -> str | None:
     return _in_one_line(unread, "cannot be read") or None
 
 
-def source_warnings(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding]) -> str:
-    """Return the warnings about source paths in one line, with what to do; empty: there are none."""
-    return _about_sources(lake, logs, findings, ExitCode.WARNING)
+def source_warnings(
+    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str]
+) -> dict[str, str]:
+    """Return the warnings about source paths, with what to do: one line for each source that was read.
+
+    The line is empty if there are none. Those about no source that was read are in the line of the path ``""``.
+    """
+    return _about_sources(lake, logs, findings, read, ExitCode.WARNING)
 
 
-def source_damage(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding]) -> str:
+def source_damage(
+    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str]
+) -> dict[str, str]:
     """Return the damage at source paths in the same form: what was found there, and no log of the lake shows."""
-    return _about_sources(lake, logs, findings, ExitCode.DAMAGE)
+    return _about_sources(lake, logs, findings, read, ExitCode.DAMAGE)
 
 
-def _about_sources(lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], code: ExitCode) -> str:
-    chosen = with_advice(lake, logs, [each for each in findings if exit_code([each]) is code])
-    said = [f"{each.message} What to do: {to_do}" if to_do else each.message for each, to_do in chosen]
-    return _in_one_line(said, "of this kind")
+def _about_sources(
+    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str], code: ExitCode
+) -> dict[str, str]:
+    said: dict[str, list[str]] = {path: [] for path in (*read, "")}
+    for each, to_do in with_advice(lake, logs, [each for each in findings if exit_code([each]) is code]):
+        line = f"{each.message} What to do: {to_do}" if to_do else each.message
+        said[_source_of(each.file or "", read)].append(line)
+    return {path: _in_one_line(lines, "of this kind") for path, lines in said.items()}
+
+
+def _source_of(file: str, sources: Sequence[str]) -> str:
+    """The source that has a file, or lies beside it; empty: none."""
+    for source in sources:
+        for place in (source, source if is_object(source) else os.path.realpath(source)):
+            inside, root = f"{file}/".startswith(f"{shown(place).rstrip('/')}/"), os.path.dirname(file)
+            if inside or (root and f"{shown(place)}/".startswith(f"{root.rstrip('/')}/")):
+                return source
+    return ""
 
 
 def _in_one_line(messages: Sequence[str], ending: str) -> str:

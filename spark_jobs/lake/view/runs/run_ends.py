@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.state.tables_file import read_state
@@ -35,10 +35,10 @@ class RunEnds:
     """Class of the error of the newest run that failed."""
     unread: str | None = None
     """Which source it could not read, and why; None: another error."""
-    warned: str = ""
-    """Warnings of the newest run about its source paths; the lake has nothing of them."""
-    harmed: str = ""
-    """Damage that it found at its source paths; the lake has nothing of it."""
+    warned: Mapping[str, str] = field(default_factory=dict)
+    """Warnings of the newest run of each source about its path, by source; the lake has nothing of them."""
+    harmed: Mapping[str, str] = field(default_factory=dict)
+    """Damage that it found at its path, by source; the lake has nothing of it."""
     seen: str | None = None
     """Digest of the listing of the sources before the newest run of the command line that succeeded. The sensor asks
     for no run of what that run has taken in."""
@@ -100,8 +100,8 @@ def keep_run_end(
     error: str | None = None,
     unread: str | None = None,
     seen: str | None = None,
-    warned: str | None = None,
-    harmed: str | None = None,
+    warned: Mapping[str, str] | None = None,
+    harmed: Mapping[str, str] | None = None,
 ) -> bool:
     """Record the end of a run in the home. If that is impossible, the run itself still counts.
 
@@ -112,7 +112,8 @@ def keep_run_end(
         error: Class of its error; None: it succeeded.
         unread: Which source it could not read, and why.
         seen: Digest of the listing of the sources before the run; None: not known.
-        warned: Its warnings about source paths; None: it did not look at them.
+        warned: Its warnings about source paths, by source that it read; None: it did not look at them. What other
+            sources had stays.
         harmed: Damage at source paths; None: the same.
 
     Returns:
@@ -121,8 +122,7 @@ def keep_run_end(
     with suppress(JobError, UsageError, OSError):
         kept = _kept(lake)
         before = kept.get(job, RunEnds())
-        warned = before.warned if warned is None else warned
-        said = replace(before, warned=warned, harmed=before.harmed if harmed is None else harmed)
+        said = replace(before, warned=_renewed(before.warned, warned), harmed=_renewed(before.harmed, harmed))
         if error is None:
             after = replace(said, succeeded_ms=ended_ms, seen=seen or before.seen)
         else:
@@ -133,12 +133,32 @@ def keep_run_end(
     return False
 
 
+def _renewed(before: Mapping[str, str], of_run: Mapping[str, str] | None) -> dict[str, str]:
+    """What is said of each source now: of those that a run read, and of those below them, what it found."""
+    stays = {path: said for path, said in before.items() if not is_below(path, of_run or ())}
+    return {path: said for path, said in {**stays, **(of_run or {})}.items() if said}
+
+
+def is_below(path: str, sources: Iterable[str]) -> bool:
+    """Whether a path is one of the sources, or lies in one."""
+    return any(path == each or (each and f"{path}/".startswith(f"{each.rstrip('/')}/")) for each in sources)
+
+
 def _kept(lake: str) -> dict[str, RunEnds]:
     """Return what this home has of a lake; nothing if it is not what was written."""
     try:
-        return {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
+        kept = {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
+        return {
+            job: replace(each, warned=_by_source(each.warned), harmed=_by_source(each.harmed))
+            for job, each in kept.items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
+
+
+def _by_source(said: Mapping[str, str] | str) -> dict[str, str]:
+    """What is said by source; earlier versions kept one text."""
+    return {"": said} if isinstance(said, str) else dict(said)
 
 
 def _file(lake: str) -> str:

@@ -64,9 +64,9 @@ class UnfinishedRun:
     """Whether it wrote something without a job."""
     unread: str | None = None
     """Which source could not be read, and why."""
-    warned: str | None = None
-    """Warnings about source paths; None: it did not look at them."""
-    harmed: str | None = None
+    warned: dict[str, str] | None = None
+    """Warnings about source paths, by source; None: it did not look at them."""
+    harmed: dict[str, str] | None = None
     """Damage at source paths; None: the same."""
 
     @property

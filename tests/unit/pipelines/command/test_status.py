@@ -318,6 +318,35 @@ def test_a_source_that_is_gone_for_good_is_forgotten_with_the_printed_command(
             assert len(DeltaTable(f"{lake}/tables/decoded/orders").to_pyarrow_table()) == 9
 
 
+@pytest.fixture
+def two_disks(tmp_path: Path) -> list[LogDirectory]:
+    """On each lies one of two logs; the first one lost a log of its topic."""
+    disks = [LogDirectory(tmp_path / name) for name in ("a", "b")]
+    for disk, log in zip(disks, ("orders-0", "payments-0"), strict=True):
+        disk.partition(log).append(5)
+        disk.high_watermarks(**{log.replace("-", "_"): 5})
+    disks[0].high_watermarks(orders_0=5, orders_1=10)
+    disks[0].checkpoint("recovery-point", orders_0=5, orders_1=10)
+    return disks
+
+
+def test_damage_of_a_source_stays_until_a_run_of_it(
+    two_disks: list[LogDirectory], tmp_path: Path, status: Status
+) -> None:
+    lake = str(tmp_path / "lake")
+    first, second = (["run", str(disk.path), "--lake", lake] for disk in two_disks)
+    with without_spark():
+        assert main(first) == 2
+        for _ in range(2):  # the second one has nothing to do
+            assert main(second) == 0
+            code, said = status(lake)
+            assert (code, "orders-1" in said) == (2, True), said
+        two_disks[0].high_watermarks(orders_0=5)
+        two_disks[0].checkpoint("recovery-point", orders_0=5)
+        assert main(first) == 0
+        assert status(lake)[0] == 0
+
+
 def test_a_run_writes_a_lost_lake_json_again(tmp_path: Path, status: Status) -> None:
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
     source.partition("orders-0").append(5)
