@@ -266,7 +266,9 @@ def remember(lake: str, intake: Intake, left: Collection[str] = (), read: Collec
                 kept.append(replace(intake, topics=known.topics, partitions=known.partitions))
         elif not has_left or is_read:
             kept.append(known)
-    return _register(lake, replace(before, intakes=(*kept, intake)))
+    after = replace(before, intakes=(*kept, intake))
+    is_same = sorted(map(repr, after.intakes)) == sorted(map(repr, before.intakes))  # in another order
+    return _register(lake, before if is_same and after.policies == before.policies else after)
 
 
 def remote_of(lake: str, paths: Iterable[str]) -> tuple[str, ...]:

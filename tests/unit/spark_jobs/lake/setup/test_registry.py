@@ -86,3 +86,12 @@ def test_remote_storage_of_these_sources_is_forgotten_and_nothing_else():
     first, other = registry.recall(LAKE).intakes
     assert (first.remote, first.fill_from, other.remote) == ((), ("/copy",), ("/b",))
     assert registry.as_remembered(LAKE, Intake(sources=("/kafka",))).remote == ()
+
+
+def test_two_intakes_of_a_source_that_cannot_be_joined_keep_their_order():
+    one = Intake(("/srv",), topics=("a",), partitions=(0,))
+    other = Intake(("/srv",), topics=("b",), partitions=(1,))
+    for intake in (one, other):
+        registry.remember(LAKE, intake)
+    for intake in (one, other, one):
+        assert registry.remember(LAKE, intake).intakes == (one, other)
