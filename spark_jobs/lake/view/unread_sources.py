@@ -14,7 +14,7 @@ from logcore.errors import LogError
 from logcore.segments.filenames import segment_base_offset
 from logcore.storage.objects.addresses import directory_of, is_object
 from logcore.storage.source_errors import shown
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 
@@ -69,7 +69,7 @@ def _look_at(path: str) -> _Look:
 def _why_unread(path: str) -> str | None:
     if is_object(path):
         is_file = segment_base_offset(os.path.basename(path)) is not None
-        with suppress(JobError, LogError, OSError):
+        with suppress(JobError, UsageError, LogError, OSError):
             has_files = storage.has_files(directory_of(path) if is_file else path)
             return None if has_files else f"{shown(path)} has no object."
         return None
@@ -78,6 +78,6 @@ def _why_unread(path: str) -> str | None:
             is_empty = next(entries, None) is None
         return f"{shown(path)} is empty. Is a volume not mounted there?" if is_empty else None
     except (FileNotFoundError, NotADirectoryError):
-        return None if os.path.lexists(path) else f"{shown(path)} does not exist."
+        return None if os.path.exists(path) else f"{shown(path)} does not exist."
     except OSError as error:
         return f"{shown(path)} cannot be read: {error.strerror}."

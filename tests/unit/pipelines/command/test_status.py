@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from logcore.cli.main import main
 from spark_jobs.contracts import Intake
-from spark_jobs.errors import StorageError
+from spark_jobs.errors import StorageError, UsageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
@@ -229,7 +229,7 @@ def test_a_run_whose_only_source_is_gone_is_an_error_of_the_lake(
         assert status(lake)[0] == 0
 
 
-@pytest.mark.parametrize("how", ["moved away", "not mounted", "hangs"])
+@pytest.mark.parametrize("how", ["moved away", "not mounted", "dangling link", "hangs"])
 def test_a_source_that_is_gone_is_an_error_before_any_run_meets_it(
     how: str, tmp_path: Path, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,18 +253,23 @@ def test_a_source_that_is_gone_is_an_error_before_any_run_meets_it(
             source.path.rename(tmp_path / "away")
         if how == "not mounted":
             source.path.mkdir()
+        if how == "dangling link":
+            source.path.symlink_to(tmp_path / "snapshot")
         code, said = status(lake)
         ended.set()
         assert code == 3
-        words = {"moved away": "does not exist", "not mounted": "is empty", "hangs": "does not answer"}[how]
+        words = {"not mounted": "is empty", "hangs": "does not answer"}.get(how, "does not exist")
         assert f"error: the sources: {source.path} {words}" in said
         assert lake_problems(lake) == ({"unread-source": 1} if how != "hangs" else {})
     if how != "hangs":
+        if how == "dangling link":
+            source.path.unlink()
         shutil.rmtree(source.path, ignore_errors=True)
         (tmp_path / "away").rename(source.path)
     assert status(lake)[0] == 0
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_sources_in_a_store_that_does_not_answer_are_left_to_the_runs(
     lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +279,10 @@ def test_sources_in_a_store_that_does_not_answer_are_left_to_the_runs(
     def fail(_: str) -> bool:
         raise StorageError("denied")
 
-    for answer, code in ((fail, 0), (lambda _: True, 0), (lambda _: False, 3)):
+    def refuse(_: str) -> bool:
+        raise UsageError("no such endpoint")
+
+    for answer, code in ((fail, 0), (refuse, 0), (lambda _: True, 0), (lambda _: False, 3)):
         monkeypatch.setattr("spark_jobs.lake.store.storage.has_files", answer)
         assert status(lake)[0] == code
 
