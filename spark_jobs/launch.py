@@ -46,6 +46,7 @@ from spark_jobs.lake.setup.placement import check_outside_lakes, check_place, ch
 from spark_jobs.lake.store import local_copies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.lake.view.registered_lakes import check_policies, held_logs
+from spark_jobs.lake.view.runs.run_ends import forget_ends
 from spark_jobs.outlines import Outline_co
 from spark_jobs.policies.policies_file import Policies, read_policies
 
@@ -320,11 +321,14 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
 
 
 def forget_sources(lake: str, paths: Collection[str]) -> None:
-    """Forget registered sources of a lake.
+    """Forget registered sources of a lake, and what runs said of them. Killed in between, the same call goes on.
 
     Raises:
         UsageError: One is not registered, or the registration cannot be used.
+        JobError: The home cannot be written.
     """
+    registry.check_sources(lake, paths)
+    forget_ends(lake, paths)
     registry.forget_sources(lake, paths)
 
 

@@ -36,12 +36,14 @@ from spark_jobs import launch
 from spark_jobs.contracts import Intake, JobConfig
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
+from spark_jobs.lake.view.alarms import Problem, run_problems
 from spark_jobs.lake.view.dagster_reports import recorded_answers
 from spark_jobs.lake.view.harmed_places import with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end, run_ends
+from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.outlines import Outline
 from spark_jobs.policies.policies_file import Policies, read_policies
@@ -62,7 +64,7 @@ from ..metadata.values import (
 from ..run.chains import CHAINS, INTAKE_JOB, MAINTENANCE_JOB
 from ..run.check_definitions import RECORDS, CheckAnswer
 from ..run.direct import FinishedRun
-from ..run.look import answers_after_expiry, outcome_without_work
+from ..run.look import answers_after_expiry, outcome_without_work, present_answers
 from ..run.outcome import WRITTEN, RunOutcome
 from ..run.run_request import RunRequest
 from .history import check_outside_lakes, prepare_history
@@ -401,6 +403,10 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
         if report is not None:
             report.failure = failure.message
         return failure.code
+    of_runs: list[Problem] = []
+    if options.forget_source and not request.sources:  # the code is that of the present lake
+        outcomes[0] = replace(outcomes[0], answers=tuple(present_answers(lake, policies, as_of_ms)))
+        of_runs = _problems_of_runs(lake, options.now_ms)
     whole = read_state(lake)
     selection = request.selection
     state = chosen_state(whole, selection)
@@ -414,6 +420,9 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     except BrokenPipeError:  # the run is done, and its exit code counts
         abandon_output()
     code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
+    for problem in of_runs:
+        sys.stderr.write(f"{problem.severity}: {problem.place}: {problem.what}\n")
+        code = max(code, ExitCode.DAMAGE if problem.kind == "damage" else ExitCode.NOT_CHECKED)
     # With --topic the lake may lack topics that the source has.
     idle = () if selection.topics or selection.names else policies.idle_notes(whole.topics)
     for note in (*idle, *policies.unset_notes()):
@@ -537,6 +546,11 @@ def _show(
     print(verdict_line(outcomes, state, chosen, replaces=request.replace is not None))
 
 
+def _problems_of_runs(lake: str, now_ms: int) -> list[Problem]:
+    ends = run_ends(lake, newest_run_of_each_job(lake, JOBS))[INTAKE_JOB]
+    return list(run_problems(lake, ends, now_ms, ""))  # without the schedule: no run is due because of this one
+
+
 def _say_of_unread_sources(lake: str, maintains: bool) -> None:
     """Print that no source is read, and which registered ones are gone."""
     gone = ", ".join(map(shown, sorted(unread_sources(lake))))
@@ -608,8 +622,11 @@ def _forget_sources(lake: str, named: Sequence[str]) -> None:
     """Forget registered sources that are gone for good."""
     paths = [launch.source_place(path) for path in named]
     if paths:
+        known = (*registered_lakes.read_registered(lake).intakes, *registered_lakes.unadopted_sources(lake))
+        is_copied = all(each.mode == "copy" for each in known if set(each.sources) & set(paths))
         launch.forget_sources(lake, paths)
-        sys.stderr.write(f"note: later runs no longer read {', '.join(map(shown, paths))}; rows and archive stay\n")
+        stays = "rows and archive stay" if is_copied else "rows stay; segments by reference were never copied"
+        sys.stderr.write(f"note: later runs no longer read {', '.join(map(shown, paths))}; {stays}\n")
 
 
 def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:

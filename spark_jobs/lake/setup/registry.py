@@ -301,21 +301,36 @@ def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forgotten))
 
 
-def forget_sources(lake: str, paths: Collection[str]) -> None:
-    """Forget registered sources. The lake keeps its policies, also if no source is left.
+def check_sources(lake: str, paths: Collection[str]) -> None:
+    """Check that a lake has these sources: by its registration, or by what it names itself.
 
     Raises:
-        RegistryError: One is not registered, or the registration cannot be used.
+        RegistryError: It has not, or the registration cannot be used.
     """
-    before = recall(lake)
-    known = sorted({path for each in before.intakes for path in each.sources})
+    known = sorted({path for each in (*recall(lake).intakes, *hinted(lake)) for path in each.sources})
     for path in paths:
         if path not in known:
             there = f"these are: {' '.join(map(shown, known))}" if known else "it has none"
             raise RegistryError(f"{shown(path)} is no registered source of the lake {shown(lake)}; {there}.")
-    left = (replace(each, sources=tuple(path for path in each.sources if path not in paths)) for each in before.intakes)
-    intakes = tuple(each for each in left if each.sources)
-    _register(lake, replace(before, intakes=intakes, policies_before=before.policies))
+
+
+def forget_sources(lake: str, paths: Collection[str]) -> None:
+    """Forget registered sources, and those that only the lake itself names. The lake keeps its policies.
+
+    Raises:
+        RegistryError: It has none of this path, or the registration cannot be used.
+    """
+    check_sources(lake, paths)
+    before = recall(lake)
+    _register(lake, replace(before, intakes=_without(before.intakes, paths), policies_before=before.policies))
+    hint = hinted(lake)  # that of a run which was killed here, or of another operator
+    if _without(hint, paths) != hint:
+        _put_hint(lake, _without(hint, paths))
+
+
+def _without(intakes: Iterable[Intake], paths: Collection[str]) -> tuple[Intake, ...]:
+    left = (replace(each, sources=tuple(path for path in each.sources if path not in paths)) for each in intakes)
+    return tuple(each for each in left if each.sources)
 
 
 def has_sources(lake: str) -> bool:
@@ -349,9 +364,13 @@ def _register(lake: str, wanted: Registration) -> Registration:
         put_in_home(registration_file(lake), _as_text(lake, wanted).encode())
     # Another operator's hint stays.
     if (wanted.intakes or before.intakes) and hinted(lake) in ((), before.intakes):
-        hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in wanted.intakes]}
-        storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())
+        _put_hint(lake, wanted.intakes)
     return wanted
+
+
+def _put_hint(lake: str, intakes: Iterable[Intake]) -> None:
+    hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in intakes]}
+    storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())
 
 
 def _name_of(lake: str) -> str:

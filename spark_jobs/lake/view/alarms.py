@@ -27,7 +27,7 @@ from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, RunEnds, first_run_killed
+from spark_jobs.lake.view.runs.run_ends import FORGOTTEN, SOURCE_UNREAD, RunEnds, first_run_killed
 from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -309,8 +309,12 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
     of_disks = _of_disks(lake, ends)
     if of_disks is not None:
         yield of_disks
+    is_lost = ends.unread == FORGOTTEN
     if not has_sources(lake):  # a lake that forgot all of them takes nothing in, and nothing is due
-        ends = replace(ends, succeeded_ms=None, failed_ms=None if ends.error == SOURCE_UNREAD else ends.failed_ms)
+        is_lost |= ends.error == SOURCE_UNREAD
+        ends = replace(ends, succeeded_ms=None)
+    if is_lost:
+        ends = replace(ends, failed_ms=None)
     if ends.harmed:
         sources = " ".join(quote(path) for each in recall(lake).intakes for path in each.sources)
         yield Problem(

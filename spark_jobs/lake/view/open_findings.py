@@ -94,29 +94,31 @@ def unread_source(findings: Iterable[Finding]) -> str | None:
 
 
 def source_warnings(
-    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str]
+    lake: str, logs: Iterable[LogRow], findings: Sequence[Finding], read: Sequence[str]
 ) -> dict[str, str]:
     """Return the warnings about source paths, with what to do: one line for each source that was read.
 
-    The line is empty if there are none. Those about no source that was read are in the line of the path ``""``.
+    The line is empty if there are none; a source that could not be read has no empty line. Those about no source are in
+    the line of the path ``""``.
     """
     return _about_sources(lake, logs, findings, read, ExitCode.WARNING)
 
 
 def source_damage(
-    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str]
+    lake: str, logs: Iterable[LogRow], findings: Sequence[Finding], read: Sequence[str]
 ) -> dict[str, str]:
     """Return the damage at source paths in the same form: what was found there, and no log of the lake shows."""
     return _about_sources(lake, logs, findings, read, ExitCode.DAMAGE)
 
 
 def _about_sources(
-    lake: str, logs: Iterable[LogRow], findings: Iterable[Finding], read: Sequence[str], code: ExitCode
+    lake: str, logs: Iterable[LogRow], findings: Sequence[Finding], read: Sequence[str], code: ExitCode
 ) -> dict[str, str]:
-    said: dict[str, list[str]] = {path: [] for path in (*read, "")}
+    unread = {_source_of(each.file or "", read) for each in findings if exit_code([each]) is ExitCode.NOT_CHECKED}
+    said: dict[str, list[str]] = {path: [] for path in ("", *read) if not path or path not in unread}
     for each, to_do in with_advice(lake, logs, [each for each in findings if exit_code([each]) is code]):
         line = f"{each.message} What to do: {to_do}" if to_do else each.message
-        said[_source_of(each.file or "", read)].append(line)
+        said.setdefault(_source_of(each.file or "", read), []).append(line)
     return {path: _in_one_line(lines, "of this kind") for path, lines in said.items()}
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
+from logcore.storage.source_errors import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables.snapshots import table_uri
@@ -23,6 +24,8 @@ from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, TABLE, RunRow
 FOLDER = "run_ends"
 SOURCE_UNREAD = "SourceUnread"
 """Error of a run that could not read a source, as ``runs`` and alerts name it."""
+FORGOTTEN = ""
+"""In place of the sources that could not be read, after they were forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,29 @@ def keep_run_end(
         registry.put_in_home(_file(lake), json.dumps(content).encode())
         return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)
     return False
+
+
+def forget_ends(lake: str, paths: Collection[str]) -> None:
+    """Forget what runs said of sources that are forgotten. That a run failed stays.
+
+    Raises:
+        JobError: The home cannot be written.
+        UsageError: The registration cannot be used.
+    """
+    kept = _kept(lake)
+    gone = set(map(shown, paths))
+    others = {shown(path) for each in registry.recall(lake).intakes for path in each.sources} - gone
+    for job, ends in kept.items():
+        of_sources = (
+            {at: what for at, what in it.items() if not is_below(at, paths)} for it in (ends.warned, ends.harmed)
+        )
+        warned, harmed = of_sources
+        names = {path for path in (*gone, *others) if path in (ends.unread or "")}
+        kept[job] = replace(
+            ends, warned=warned, harmed=harmed, unread=FORGOTTEN if names and names <= gone else ends.unread
+        )
+    content = {job: asdict(ends) for job, ends in kept.items()}
+    registry.put_in_home(_file(lake), json.dumps(content).encode())
 
 
 def _renewed(before: Mapping[str, str], of_run: Mapping[str, str] | None) -> dict[str, str]:

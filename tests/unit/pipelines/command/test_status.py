@@ -355,6 +355,57 @@ def test_damage_of_a_source_stays_until_a_run_of_it(
         assert status(lake)[0] == 0
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("names", [(0,), (0, 1)], ids=["one run each", "one run of both"])
+def test_with_a_source_what_runs_said_of_it_is_forgotten(
+    names: tuple[int, ...],
+    is_killed: bool,
+    two_disks: list[LogDirectory],
+    tmp_path: Path,
+    status: Status,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake, paths = str(tmp_path / "lake"), [str(disk.path) for disk in two_disks]
+    run = ["run", *(paths[name] for name in names), "--lake", lake]
+    forget = ["run", "--lake", lake, "--forget-source", paths[0]]
+    with without_spark():
+        assert main(run) == 2
+        shutil.rmtree(paths[0])
+        assert main(run) == 3
+        code, said = status(lake)
+        assert (code, "orders-1" in said) == (3, True), said
+        if is_killed:
+            with monkeypatch.context() as patch:
+                patch.setattr(registry, "_put_hint", Killed.now)
+                assert main(forget) == 130
+        assert main(forget) == 0
+        for _ in range(2):
+            code, said = status(lake)
+            assert (code, paths[0] in said) == (0, False), said
+        assert not registry.has_sources(lake) or len(names) > 1
+
+
+class Killed:
+    @staticmethod
+    def now(*_: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_the_run_that_forgets_a_source_ends_with_the_code_of_the_lake(
+    two_disks: list[LogDirectory], tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    lake, paths = str(tmp_path / "lake"), [str(disk.path) for disk in two_disks]
+    with without_spark():
+        for path in reversed(paths):
+            main(["run", path, "--lake", lake, "--mode", "reference"])
+        assert status(lake)[0] == 2
+        capsys.readouterr()
+        assert main(["run", "--lake", lake, "--forget-source", paths[1]]) == 2
+        said = capsys.readouterr().err
+        assert ("orders-1" in said, "archive" in said) == (True, False), said
+        assert status(lake)[0] == 2
+
+
 def test_a_run_writes_a_lost_lake_json_again(tmp_path: Path, status: Status) -> None:
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
     source.partition("orders-0").append(5)
