@@ -36,6 +36,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
+from spark_jobs.lake.view.unread_sources import begin_looks
 from spark_jobs.policies.policies_file import read_policies
 
 from .catalog.names import tags_of
@@ -173,6 +174,7 @@ def post_alerts(
     Returns:
         The next cursor, and a line for each message that was delivered.
     """
+    begin_looks(lake.path for lake in lakes)
     known = _read_cursor(cursor)
     after: dict[str, Posted] = {}
     lines: list[str] = []
@@ -182,10 +184,11 @@ def post_alerts(
             policy = lake.policy
             if policy.alerts_webhook is None or not lake.is_there:
                 continue
-            problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
-            problems += problems_of_files(lake.path, now_ms)
             newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
-            problems += run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policy.ingest)
+            # First: the others leave out sources that do not answer.
+            of_runs = list(run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policy.ingest))
+            problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
+            problems += [*problems_of_files(lake.path, now_ms), *of_runs]
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted

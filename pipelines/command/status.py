@@ -21,7 +21,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
 from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
-from spark_jobs.lake.view.unread_sources import unread_sources
+from spark_jobs.lake.view.unread_sources import begin_looks, unread_sources
 from spark_jobs.policies.policies_file import read_policies
 
 from ..run.look import present_answers
@@ -59,6 +59,7 @@ def status(named: Sequence[str], now_ms: int) -> int:
     for note in home.notes:
         sys.stderr.write(f"{note}\n")
     code = ExitCode.NOT_CHECKED if home.broken else ExitCode.CLEAN
+    begin_looks(lake.path for lake in home.lakes)
     for lake in home.lakes:
         try:
             code = max(code, _of_lake(lake, now_ms))

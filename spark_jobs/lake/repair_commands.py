@@ -18,6 +18,8 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.referenced_bytes import is_gone
+from spark_jobs.lake.store.silent_paths import is_silent
 
 _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
     {"topics": "--topic", "partitions": "--partition", "isolation_level": "--isolation.level"}
@@ -58,7 +60,7 @@ def _sources_of(intakes: Sequence[Intake]) -> tuple[str, ...]:
     """The sources that one command can name: those of intakes that are read alike, without those that are gone."""
     alike = [each for each in intakes if all(getattr(each, name) == getattr(intakes[0], name) for name in _SHOWN)]
     sources = tuple(dict.fromkeys(path for each in alike for path in each.sources))
-    return tuple(path for path in sources if is_object(path) or os.path.lexists(path)) or sources
+    return tuple(path for path in sources if is_object(path) or is_silent(path) or os.path.lexists(path)) or sources
 
 
 def ingest_command(lake: str, intake: Intake) -> str:

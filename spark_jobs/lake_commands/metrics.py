@@ -38,6 +38,7 @@ from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
+from spark_jobs.lake.view.unread_sources import begin_looks
 from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 
 
@@ -163,7 +164,7 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
         yield from _of_log(log, of_lake, now_ms)
     rows = newest_run_of_each_job(lake, JOBS)
     ends = run_ends(lake, rows)
-    of_runs = run_problems(lake, ends[JOBS[0]], now_ms, read_registered(lake).policy.ingest)
+    of_runs = list(run_problems(lake, ends[JOBS[0]], now_ms, read_registered(lake).policy.ingest))
     problems = (*problems_of(state, now_ms, None), *problems_of_files(lake, now_ms), *of_runs)
     kinds = Counter(problem.kind for problem in problems)
     for kind in PROBLEM_KINDS:
@@ -291,6 +292,7 @@ def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, l
     from logcore.storage.discovery import shown
 
     code, samples = ExitCode.CLEAN, []
+    begin_looks(path for path, _ in lakes)
     for path, name in lakes:
         try:
             found = list(lake_samples(lake_at(path), name, now_ms))

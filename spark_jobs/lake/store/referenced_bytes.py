@@ -24,6 +24,7 @@ from logcore.storage.source_errors import SourceChanged, shown
 from logcore.texts import shell_word
 from spark_jobs.errors import JobError, StorageError
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.silent_paths import is_silent
 
 _FOLDERS = {RemoteLayout.LOCAL_TIERED_STORAGE: 1, RemoteLayout.AIVEN: 2}
 """Directories between the root of remote storage and an object, by layout."""
@@ -124,6 +125,8 @@ def is_gone(directory: str) -> bool:
         with suppress(JobError, OSError):
             return not storage.has_files(directory)
         return False
+    if is_silent(directory):
+        return False
     try:
         return not any(name.endswith(".log") for name in os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -147,6 +150,8 @@ def lost_bytes(directory: str, ends: Mapping[str, int]) -> tuple[set[str], set[s
         ends: How many bytes each file must have, by name.
     """
     gone, short = set[str](), set[str]()
+    if is_silent(directory):
+        return gone, short
     for name, end in ends.items():
         try:
             if os.stat(os.path.join(directory, name)).st_size < end:

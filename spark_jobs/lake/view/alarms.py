@@ -303,6 +303,7 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         now_ms: The clock, epoch milliseconds.
         ingest: When its policies start an intake: milliseconds of an interval, or another word.
     """
+    gone = unread_sources(lake)  # first: the other looks leave out what does not answer
     killed = first_run_killed(lake, now_ms)
     if killed is not None:
         yield Problem("failing", "the lake", killed, f"loglake runs {quote(lake)}")
@@ -321,7 +322,7 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
             "damage", "the sources", sentences(list(ends.harmed.values())), f"loglake verify {sources or quote(lake)}"
         )
     unread = ends.unread if ends.is_failing and ends.unread is not None else ""
-    unread = sentences([unread, *(why for why in unread_sources(lake).values() if why not in unread)])
+    unread = sentences([unread, *(why for why in gone.values() if why not in unread)])
     if unread:
         yield Problem("unread-source", "the sources", unread, f"loglake doctor --lake {quote(lake)}")
     elif ends.is_failing and ends.error != DISK_FULL:

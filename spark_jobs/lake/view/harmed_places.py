@@ -20,6 +20,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.silent_paths import is_silent
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import read_policies
 
@@ -108,7 +109,7 @@ def _has_origin(lake: str, finding: Finding) -> bool:
     if finding.file is None or not finding.rule.startswith("archive-file-"):
         return True
     origin = _origins(lake, newest_version(lake, "segments")).get(finding.file)
-    if origin is None or is_object(origin) or not os.path.isdir(os.path.dirname(origin)):
+    if origin is None or is_object(origin) or is_silent(origin) or not os.path.isdir(os.path.dirname(origin)):
         return True
     return os.path.exists(origin)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from logcore.errors import LogError
@@ -17,9 +18,10 @@ from logcore.storage.source_errors import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.silent_paths import awaited
 
 PATIENCE_S = 5.0
-"""How long all looks together may take."""
+"""How long a look may take. Looks that begin together are awaited together."""
 
 _looks: dict[str, _Look] = {}
 """Looks that have not ended, so that a service does not start another one each minute."""
@@ -33,9 +35,17 @@ def unread_sources(lake: str) -> dict[str, str]:
     Raises:
         UsageError: The registration of the lake cannot be used.
     """
-    until = time.monotonic() + PATIENCE_S
     looks = [_look_at(path) for each in registry.recall(lake).intakes for path in each.sources]
-    return {look.path: why for look in looks if (why := look.answer(until)) is not None}
+    return {look.path: why for look in looks if (why := look.answer()) is not None}
+
+
+def begin_looks(lakes: Iterable[str]) -> None:
+    """Begin to look at the sources of several lakes, so that those that do not answer are awaited once for all."""
+    for lake in lakes:
+        with suppress(UsageError, OSError):
+            for each in registry.recall(lake).intakes:
+                for path in each.sources:
+                    _look_at(path)
 
 
 class _Look(threading.Thread):
@@ -44,6 +54,7 @@ class _Look(threading.Thread):
     def __init__(self, path: str) -> None:
         super().__init__(daemon=True, name="look at a source")
         self.path, self._why = path, None if is_object(path) else f"{shown(path)} does not answer."
+        self._until = awaited[path] = time.monotonic() + PATIENCE_S
 
     def run(self) -> None:
         """Look."""
@@ -51,10 +62,11 @@ class _Look(threading.Thread):
             self._why = _why_unread(self.path)
         finally:
             _looks.pop(self.path, None)
+            awaited.pop(self.path, None)
 
-    def answer(self, until: float) -> str | None:
+    def answer(self) -> str | None:
         """Why the source cannot be read; None: it can, or nobody knows."""
-        self.join(max(until - time.monotonic(), 0))
+        self.join(max(self._until - time.monotonic(), 0))
         return self._why
 
 

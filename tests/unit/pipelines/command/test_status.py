@@ -269,6 +269,41 @@ def test_a_source_that_is_gone_is_an_error_before_any_run_meets_it(
     assert status(lake)[0] == 0
 
 
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+def test_nothing_looks_again_below_a_source_that_does_not_answer(
+    mode: str, tmp_path: Path, status: Status, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    orders, ended = source.partition("orders-0"), threading.Event()
+    orders.append(5)
+    orders.append(5, attributes=handmade.TRANSACTIONAL, producer_id=7, producer_epoch=0)
+    source.high_watermarks(orders_0=10)
+    again: list[str] = []
+
+    def hanging(look: Callable[..., object]) -> Callable[..., object]:
+        def hang(path: str = ".", *more: object, **options: object) -> object:
+            if str(path).startswith(str(source.path)):
+                if threading.current_thread() is threading.main_thread():
+                    again.append(str(path))
+                else:
+                    ended.wait()
+            return look(path, *more, **options)
+
+        return hang
+
+    with without_spark():
+        main(["run", str(source.path), "--lake", lake, "--mode", mode])
+        with monkeypatch.context() as patch:
+            patch.setattr(unread_sources, "PATIENCE_S", 0.1)
+            for name in ("scandir", "listdir", "stat", "lstat"):
+                patch.setattr(os, name, hanging(getattr(os, name)))
+            code, said = status(lake)
+            assert main(["metrics", lake]) == 0
+            ended.set()
+        assert (code, "does not answer" in said) == (3, True), said
+        assert again == []
+
+
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_sources_in_a_store_that_does_not_answer_are_left_to_the_runs(
     lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
