@@ -302,20 +302,21 @@ def forget_remote(lake: str, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_sources(lake: str, paths: Collection[str]) -> None:
-    """Check that a lake has these sources: by its registration, or by what it names itself.
+    """Check that a lake has these sources, or copies to fill from: by its registration, or by what it names itself.
 
     Raises:
         RegistryError: It has not, or the registration cannot be used.
     """
     known = sorted({path for each in (*recall(lake).intakes, *hinted(lake)) for path in each.sources})
+    copies = {path for each in (*recall(lake).intakes, *hinted(lake)) for path in each.fill_from}
     for path in paths:
-        if path not in known:
+        if path not in known and path not in copies:
             there = f"these are: {' '.join(map(shown, known))}" if known else "it has none"
             raise RegistryError(f"{shown(path)} is no registered source of the lake {shown(lake)}; {there}.")
 
 
 def forget_sources(lake: str, paths: Collection[str]) -> None:
-    """Forget registered sources, and those that only the lake itself names. The lake keeps its policies.
+    """Forget sources, and copies to fill from, also those that only the lake itself names. The lake keeps its policies.
 
     Raises:
         RegistryError: It has none of this path, or the registration cannot be used.
@@ -329,7 +330,14 @@ def forget_sources(lake: str, paths: Collection[str]) -> None:
 
 
 def _without(intakes: Iterable[Intake], paths: Collection[str]) -> tuple[Intake, ...]:
-    left = (replace(each, sources=tuple(path for path in each.sources if path not in paths)) for each in intakes)
+    left = (
+        replace(
+            each,
+            sources=tuple(path for path in each.sources if path not in paths),
+            fill_from=tuple(path for path in each.fill_from if path not in paths),
+        )
+        for each in intakes
+    )
     return tuple(each for each in left if each.sources)
 
 

@@ -145,7 +145,7 @@ def forget_ends(lake: str, paths: Collection[str]) -> None:
     """
     kept = _kept(lake)
     gone = set(map(shown, paths))
-    others = {shown(path) for each in registry.recall(lake).intakes for path in each.sources} - gone
+    others = {shown(path) for each in registry.recall(lake).intakes for path in (*each.sources, *each.fill_from)} - gone
     for job, ends in kept.items():
         of_sources = (
             {at: what for at, what in it.items() if not is_below(at, paths)} for it in (ends.warned, ends.harmed)

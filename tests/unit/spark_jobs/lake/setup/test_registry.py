@@ -95,3 +95,10 @@ def test_two_intakes_of_a_source_that_cannot_be_joined_keep_their_order():
         registry.remember(LAKE, intake)
     for intake in (one, other, one):
         assert registry.remember(LAKE, intake).intakes == (one, other)
+
+
+def test_a_copy_to_fill_from_is_forgotten_as_a_source_is(tmp_path):
+    lake = str(tmp_path / "lake")
+    registry.remember(lake, Intake(("/srv",), fill_from=("/copy", "/other")))
+    registry.forget_sources(lake, ["/copy"])
+    assert registry.recall(lake).intakes == registry.hinted(lake) == (Intake(("/srv",), fill_from=("/other",)),)
