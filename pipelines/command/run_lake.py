@@ -42,7 +42,7 @@ from spark_jobs.lake.view.harmed_places import with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end, run_ends
+from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, is_below, keep_run_end, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.outlines import Outline
@@ -443,11 +443,14 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
 def _register(lake: str, request: RunRequest, outcome: RunOutcome, before: Collection[str]) -> None:
     """Register what a run took, instead of the sources that all logs left since ``before``.
 
-    An option that matched nothing is not registered: otherwise each later run would fail.
+    An option that matched nothing is not registered, nor is a copy that was refused: otherwise each later run would
+    fail.
     """
+    refused = [finding.file or "" for finding in outcome.of_paths if finding.rule == "copies-undecided"]
     if all(finding.rule != "nothing-chosen" for finding in outcome.of_paths):
         for intake in request.to_register:
-            launch.register(lake, intake, before)
+            taken = tuple(copy for copy in intake.fill_from if not any(is_below(file, [copy]) for file in refused))
+            launch.register(lake, replace(intake, fill_from=taken), before)
 
 
 def _keep_refusal(lake: str, request: RunRequest, ended_ms: int, error: JobError) -> None:

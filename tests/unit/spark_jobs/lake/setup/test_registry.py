@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from logcore.logs.model.findings import Finding, Severity
+from pipelines.command import run_lake
+from pipelines.run.outcome import RunOutcome
+from pipelines.run.run_request import RunRequest
 from spark_jobs.lake.repair_commands import move_command, replace_command, run_command
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.registry import Intake
@@ -102,3 +106,10 @@ def test_a_copy_to_fill_from_is_forgotten_as_a_source_is(tmp_path):
     registry.remember(lake, Intake(("/srv",), fill_from=("/copy", "/other")))
     registry.forget_sources(lake, ["/copy"])
     assert registry.recall(lake).intakes == registry.hinted(lake) == (Intake(("/srv",), fill_from=("/other",)),)
+
+
+def test_a_refused_copy_is_not_registered(tmp_path):
+    request = RunRequest(sources=("/srv",), fill_from=("/copy", "/other"))
+    refused = Finding("copies-undecided", Severity.ERROR, "It is not taken.", file="/copy/orders-0")
+    run_lake._register(str(tmp_path), request, RunOutcome("", {}, of_paths=(refused,)), ())
+    assert [each.fill_from for each in registry.recall(str(tmp_path)).intakes] == [("/other",)]
