@@ -18,7 +18,6 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.lake.store.silent_paths import is_silent
 
 _NAMED_OTHERWISE: Mapping[str, str] = MappingProxyType(
