@@ -321,7 +321,7 @@ def forget_remote(lake: str, intake: Intake) -> tuple[str, ...]:
 
 
 def forget_sources(lake: str, paths: Collection[str]) -> None:
-    """Forget registered sources of a lake, and what runs said of them. Killed in between, the same call goes on.
+    """Forget registered sources of a lake, and what runs found there. Killed in between, the same call goes on.
 
     Raises:
         UsageError: One is not registered, or the registration cannot be used.

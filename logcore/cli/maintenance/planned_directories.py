@@ -218,5 +218,5 @@ class _ClusterStates:
             return "its partition.metadata or meta.properties does not say which log of which broker it is"
         row = read.state.partitions.get(log.topic_id, {}).get(log.topic_partition.partition)
         if row is None:
-            return f"{METADATA_DIRECTORY} names no topic {log.topic_id}: it was deleted, or the cluster was made anew"
+            return f"{METADATA_DIRECTORY} names no topic {log.topic_id}: it was deleted, or the cluster is a new one"
         return [int(broker) for broker in row.fields["replicas"]]

@@ -17,6 +17,7 @@ from logcore.remote import aiven_layout
 from logcore.remote.chunked.chunk_map import unpacked
 from logcore.remote.stored_names import part_of
 from logcore.remote.stored_part import RemoteLayout, SegmentPart
+from logcore.segments.filenames import segment_base_offset
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.remote_tier.chunked_segment import cipher_of, is_chunked_segment, read_manifest
 from logcore.storage.remote_tier.remote_listing import has_segments
@@ -161,6 +162,17 @@ def lost_bytes(directory: str, ends: Mapping[str, int]) -> tuple[set[str], set[s
         except OSError:
             continue
     return gone, short
+
+
+def has_segments_below(directory: str, offset: int) -> bool:
+    """Return whether a local directory has a segment that begins below an offset; True also if it does not answer."""
+    if is_silent(directory):
+        return True
+    try:
+        bases = [segment_base_offset(name) for name in os.listdir(directory)]
+    except OSError:
+        return False
+    return any(base is not None and base < offset for base in bases)
 
 
 def way_back(directory: str, names: Sequence[str] = ()) -> str:

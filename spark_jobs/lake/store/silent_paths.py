@@ -1,4 +1,4 @@
-"""Paths that did not answer a look in time, such as those of a dead mount. Whoever looks below one may wait for ever.
+"""Paths that did not answer a look in time, such as those of a dead mount. A look below one may wait for ever.
 
 A thread of its own looks at a source; see :mod:`spark_jobs.lake.view.unread_sources`.
 """

@@ -33,7 +33,7 @@ from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, r
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.referenced_bytes import way_back
+from spark_jobs.lake.store.referenced_bytes import has_segments_below, way_back
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
 from spark_jobs.placed_finding import PlacedFinding
@@ -345,10 +345,13 @@ def _of_findings(
 def _put_back(lake: str, finding: Finding, row: LogRow | None, rows: Mapping[str, LogRow]) -> str:
     """What to do about registered files that are gone or short at their source: only these are written there.
 
-    None of a log that has stopped, has several incarnations, or whose end is lost: its source may have truncated it.
+    None of a log that has several incarnations. None where segments are left of one that has stopped, or has lost its
+    end: it may have been truncated.
     """
     directory = storage.directory_of(finding.file or "")
-    if row is None or row.stopped is not None or (finding.end_offset or 0) >= row.next_offset:
+    end = finding.end_offset or 0
+    is_doubtful = row is None or row.stopped is not None or end >= row.next_offset
+    if row is None or (is_doubtful and has_segments_below(directory, end)):
         return way_back(directory)
     if [each.topic_partition for each in rows.values()].count(row.topic_partition) > 1:
         return way_back(directory)

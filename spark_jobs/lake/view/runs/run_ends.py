@@ -137,7 +137,7 @@ def keep_run_end(
 
 
 def forget_ends(lake: str, paths: Collection[str]) -> None:
-    """Forget what runs said of sources that are forgotten. That a run failed stays.
+    """Forget what runs found at sources that are forgotten. That a run failed stays.
 
     Raises:
         JobError: The home cannot be written.
@@ -160,7 +160,7 @@ def forget_ends(lake: str, paths: Collection[str]) -> None:
 
 
 def _renewed(before: Mapping[str, str], of_run: Mapping[str, str] | None) -> dict[str, str]:
-    """What is said of each source now: of those that a run read, and of those below them, what it found."""
+    """What runs found at each source, as of now: of those that a run read, and of those below them, what it found."""
     stays = {path: said for path, said in before.items() if not is_below(path, of_run or ())}
     return {path: said for path, said in {**stays, **(of_run or {})}.items() if said}
 

@@ -118,7 +118,7 @@ def test_replicas_in_one_rack_and_on_brokers_that_are_gone_are_named(tmp_path: P
     assert faults(only)[-1] == ("x", None, "5 replicas cannot be on 4 brokers")
 
 
-def test_a_topic_that_is_being_moved_is_not_judged_and_a_fenced_broker_keeps_its_replicas(
+def test_a_topic_that_is_being_moved_gets_no_plan_and_a_fenced_broker_keeps_its_replicas(
     tmp_path: Path, capsys: Captured
 ) -> None:
     brokers = [registered(1), registered(2, fenced=True), registered(3)]

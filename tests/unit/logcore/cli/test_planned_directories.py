@@ -65,7 +65,7 @@ def test_the_log_that_frees_most_bytes_is_first_and_each_other_log_has_its_reaso
     log(logs, "large-0", segment(0, old, 100), segment(10, old, 100), segment(20, young))
     log(logs, "young-0", segment(0, young), segment(10, young))
     log(logs, "future-0", segment(0, T + HOUR), segment(10, old))
-    log(logs, "behind-0", segment(0, old), segment(10, old), high_watermark=5)
+    log(logs, "lagging-0", segment(0, old), segment(10, old), high_watermark=5)
     log(logs, "empty-0")
     rows = rows_of("retain", logs, capsys, code=1)
     assert [row["topic"] for row in rows if row["order"]] == ["large", "small"]
@@ -80,7 +80,7 @@ def test_the_log_that_frees_most_bytes_is_first_and_each_other_log_has_its_reaso
         "its latest record is 3600000 ms (1.0 h) old, and retention.ms is 604800000 ms (7.0 days)",
     )
     assert said["future"] == (None, "its latest record is 3600000 ms (1.0 h) later than the clock")
-    assert "the high watermark 5" in said["behind"][1]
+    assert "the high watermark 5" in said["lagging"][1]
     assert said["empty"] == (None, "it has no segment")
 
 
@@ -173,7 +173,7 @@ def test_directories_that_were_set_aside_may_go_only_if_their_log_is_elsewhere_o
     said = removable("--config-from", "none")
     assert said["mine"] == (False, "__cluster_metadata-0 assigns mine-0 to broker 2: move the directory back")
     assert said["other"] == (True, "__cluster_metadata-0 assigns other-0 to brokers [1], not to 2")
-    assert not said["unknown"][0]  # the cluster may have been made anew
+    assert not said["unknown"][0]  # the cluster may be a new one
     metadata.damage(2)
     assert not removable("--config-from", "none")["other"][0]
 
