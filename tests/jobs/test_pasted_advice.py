@@ -1499,7 +1499,7 @@ WITHOUT_COMMAND = {
         oversized-segment remote-segment-missing remote-tier-unproven segment-without-batch snapshot-not-whole
         transaction-torn zookeeper-cut-off zookeeper-damaged zookeeper-transactions-missing""",
     "A path, a mount, a permission or another name: the message says which.": """
-        archive-not-checked archive-not-deleted copies-undecided empty-directory group-partitions-missing
+        archive-not-checked archive-not-deleted copies-undecided copy-absent empty-directory group-partitions-missing
         high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata
         not-a-log-directory path-not-found remote-storage-empty segments-not-named topic-ids-differ""",
     "Nothing is lost here: the cause is at a client, or in a newer Kafka.": """
