@@ -211,8 +211,7 @@ def _commit_validations(config: CompactionConfig, done: Sequence[Cleaned]) -> No
     replaced = {each.segment.segment_id: each for log in done for each in log.replaced}
     if not replaced:
         return
-    where: list[tuple[str, str, object]] = [("segment_id", "in", sorted(replaced))]
-    there = set(read_rows(config.lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
+    there = archive.read_validations(config.lake, sorted(replaced))
     rows = [
         each.counts.row(each.segment, config.as_of_ms)
         for identity, each in sorted(replaced.items())

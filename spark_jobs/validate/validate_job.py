@@ -265,8 +265,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     versions = commits.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
     segments = archive.read_segments(config.lake, config.logs, live=False, joined=False)
-    where: list[tuple[str, str, object]] = [("segment_id", "in", [segment.segment_id for segment in segments])]
-    done = set(read_rows(config.lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
+    done = set(archive.read_validations(config.lake, (segment.segment_id for segment in segments)))
     feeding: dict[str, list[Segment]] = {}
     taken_back: dict[str, list[Segment]] = {}
     for segment in segments:

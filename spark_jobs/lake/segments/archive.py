@@ -113,6 +113,15 @@ class Segment:
         return storage.is_absolute(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What validation counted in a segment."""
+
+    batches: int
+    records: int
+    quarantined_bytes: int
+
+
 def reads_of(segments: Sequence[Segment]) -> Reads:
     """What a task of all these segments of a log reads."""
     first, last = segments[0], segments[-1]
@@ -301,6 +310,13 @@ def read_segments(
     if logs is not None:
         where.append(("log", "in", sorted(logs)))
     return _segments(lake, where)
+
+
+def read_validations(lake: str, segments: Iterable[str]) -> dict[str, Validation]:
+    """Return what validation counted in these segments, by id; a segment without a row is not validated."""
+    columns = ["segment_id", "batches", "records", "quarantined_bytes"]
+    rows = read_rows(lake, "validations", columns, [("segment_id", "in", list(segments))]).to_pylist()
+    return {row.pop("segment_id"): Validation(**row) for row in rows}
 
 
 def ids_in_table(lake: str, segments: Sequence[Segment]) -> tuple[set[str], set[str]]:

@@ -16,10 +16,9 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name, newest_version
-from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
-from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments
+from spark_jobs.lake.segments.archive import Segment, read_logs, read_segments, read_validations
 from spark_jobs.lake.segments.ledger_ranges import unarchived
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
@@ -116,9 +115,7 @@ def _read_state(lake: str) -> LakeState:
     segments: dict[str, list[Segment]] = {log: [] for log in rows}
     for segment in archived:
         segments.setdefault(segment.log, []).append(segment)
-    columns = ["segment_id", "batches", "records", "quarantined_bytes"]
-    where: list[tuple[str, str, object]] = [("segment_id", "in", [s.segment_id for s in archived])]
-    validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
+    validations = read_validations(lake, (segment.segment_id for segment in archived))
     ledger = read_ledger(lake)
     findings = read_open_findings(lake, rows, archived, ledger)
     undecided = read_open_transactions(lake)
@@ -126,7 +123,7 @@ def _read_state(lake: str) -> LakeState:
     for log, row in rows.items():
         live = [s for s in segments[log] if s.retired_ms is None]
         ingested = [s for s in segments[log] if s.feeds]
-        validated: list[Mapping[str, int]] = [v for s in ingested if (v := validations.get(s.segment_id)) is not None]
+        validated = [v for s in ingested if (v := validations.get(s.segment_id)) is not None]
         states.append(
             LogState(
                 lake=lake,
@@ -135,9 +132,9 @@ def _read_state(lake: str) -> LakeState:
                 archive_bytes=sum(s.size for s in live),
                 ingested=len(ingested),
                 validated=len(validated),
-                batches=sum(v["batches"] for v in validated),
-                records=sum(v["records"] for v in validated),
-                quarantined_bytes=sum(v["quarantined_bytes"] for v in validated),
+                batches=sum(v.batches for v in validated),
+                records=sum(v.records for v in validated),
+                quarantined_bytes=sum(v.quarantined_bytes for v in validated),
                 findings=findings.get(log, ()),
                 open_transactions=tuple(undecided.get(log, ())),
                 ledger=tuple(ledger.get(log, ())),
