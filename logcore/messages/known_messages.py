@@ -19,7 +19,7 @@ Two spaces for each level. After its versions a field may have, in this order:
     default VALUE       `null`, or a number, `true`, `false`, a text
     ignorable
 
-Versions are `3`, `0-4`, `3+` or `none`. A message without a type number has `-`.
+Versions are `3`, `0-4`, `3+` or `none`. A message without a type number has `-`. A line with `#` is a comment.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from importlib import resources
 
-from logcore.messages import schemas
 from logcore.messages.message_schema import (
     EVER,
     NO_VERSIONS,
@@ -80,7 +80,9 @@ def parse_versions(text: str) -> Versions:
 def _lines(text: str) -> list[_Line]:
     top = _Line([])
     open_lines = [top]
-    for line in filter(str.strip, text.splitlines()):
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
         level = (len(line) - len(line.lstrip(" "))) // 2
         if level >= len(open_lines):
             raise ValueError(f"the line is indented too far: {line!r}")
@@ -157,7 +159,7 @@ def _default(kind: FieldType, words: Iterator[str]) -> Default:
 
 
 class MessageFamily(StrEnum):
-    """A set of messages whose type numbers differ. :mod:`logcore.messages.schemas` has a text for each."""
+    """A set of messages whose type numbers differ. The folder `schemas` has a text for each."""
 
     CONSUMER_OFFSETS = "consumer_offsets"
     TRANSACTION_STATE = "transaction_state"
@@ -168,21 +170,11 @@ class MessageFamily(StrEnum):
     SHARED_PARTS = "shared_parts"
 
 
-_TEXTS = {
-    MessageFamily.CONSUMER_OFFSETS: schemas.CONSUMER_OFFSETS,
-    MessageFamily.TRANSACTION_STATE: schemas.TRANSACTION_STATE,
-    MessageFamily.SHARE_GROUP_STATE: schemas.SHARE_GROUP_STATE,
-    MessageFamily.CLUSTER_METADATA: schemas.CLUSTER_METADATA,
-    MessageFamily.STORAGE_FILES: schemas.STORAGE_FILES,
-    MessageFamily.QUORUM_FILES: schemas.QUORUM_FILES,
-    MessageFamily.SHARED_PARTS: schemas.SHARED_PARTS,
-}
-
-
 @cache
 def messages_of(family: MessageFamily) -> tuple[MessageSchema, ...]:
     """Return all messages of a family, ordered by kind, type number and name."""
-    return parse_schemas(_TEXTS[family])
+    text = resources.files("logcore.messages").joinpath("schemas", f"{family}.txt").read_text(encoding="utf-8")
+    return parse_schemas(text)
 
 
 def message_of_type(family: MessageFamily, kind: MessagePurpose, type_number: int) -> MessageSchema | None:

@@ -1,4 +1,4 @@
-"""Makes `logcore/messages/schemas.py` from Kafka's jars: `python -m tests.kafka.message_schemas`.
+"""Makes `logcore/messages/schemas/*.txt` from Kafka's jars: `python -m tests.kafka.message_schemas`.
 
 Each jar of `kafka-messages-4.4.0.lock` has the schemas of its messages as JSON with comments. Names, types, versions,
 tags and defaults are taken over; prose and everything that no byte depends on is left out. Requests and responses are
@@ -16,7 +16,7 @@ from typing import Any
 from tests.conftest import REPOSITORY
 from tests.kafka.distribution import message_jars
 
-MODULE = REPOSITORY / "logcore" / "messages" / "schemas.py"
+FOLDER = REPOSITORY / "logcore" / "messages" / "schemas"
 FAMILIES = {
     "consumer_offsets": ("kafka-group-coordinator", "Keys and values of `__consumer_offsets`."),
     "transaction_state": ("kafka-transaction-coordinator", "Keys and values of `__transaction_state`."),
@@ -26,7 +26,7 @@ FAMILIES = {
     "quorum_files": ("kafka-raft", "The file `quorum-state`."),
     "shared_parts": ("kafka-clients", "Control records, and what consumers put into the metadata of their groups."),
 }
-"""By name of the text, in lower case: the jar that it is made from, and what it holds."""
+"""By name of the file: the jar that it is made from, and what it holds."""
 
 _SCHEMA = re.compile(r"(common/)?(message|metadata)/\w+\.json")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
@@ -34,27 +34,27 @@ _LEFT_OUT = ("request", "response", "header")
 
 
 def main() -> None:
-    MODULE.write_text(module())
+    for name, text in texts().items():
+        (FOLDER / f"{name}.txt").write_text(text)
 
 
-def module() -> str:
-    """The text of the module.
+def texts() -> dict[str, str]:
+    """The text of each family.
 
     :raises Unavailable: as `message_jars`.
     """
     jars = {jar.artifact: (path, jar) for jar, path in message_jars().items()}
-    made = [
-        '"""The schemas of Kafka\'s messages as text, by family.',
-        "",
-        "Made by `tests.kafka.message_schemas`; do not edit. `logcore.messages.known_messages` describes the text.",
-        '"""',
-    ]
+    made = {}
     for name, (artifact, meaning) in FAMILIES.items():
         path, jar = jars[artifact]
-        made += ["", f'{name.upper()} = """\\']
-        made += [line for schema in schemas(path) for line in message_lines(schema)]
-        made += ['"""', f'"""{meaning}', "", f"From {jar.file_name}, SHA-256 {jar.sha256}.", '"""']
-    return "\n".join([*made, ""])
+        lines = [
+            f"# {meaning}",
+            f"# From {jar.file_name}, SHA-256 {jar.sha256}.",
+            "# Made by `tests.kafka.message_schemas`; do not edit. `logcore.messages.known_messages` describes the text.",
+        ]
+        lines += [line for schema in schemas(path) for line in message_lines(schema)]
+        made[name] = "\n".join([*lines, ""])
+    return made
 
 
 def schemas(jar: Any) -> list[dict[str, Any]]:
