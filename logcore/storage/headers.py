@@ -16,7 +16,8 @@ from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, counte
 from logcore.records.legacy import unfold
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.opened_source import OpenedSource, open_source
+from logcore.storage.opened_file import OpenedFile
+from logcore.storage.opened_source import open_source
 
 FIRST_WINDOW, MOST_WINDOW = 1 << 16, 1 << 23
 """Bytes of an object that are read at once for headers in order: at first, and at most."""
@@ -96,13 +97,13 @@ class _Window:
         is_growing: Read ahead, twice as much each time.
     """
 
-    def __init__(self, file: OpenedSource, *, is_growing: bool) -> None:
+    def __init__(self, file: OpenedFile, *, is_growing: bool) -> None:
         self._file, self._is_growing = file, is_growing
         self._next = 0
         self._start, self._content = 0, b""
 
     def read(self, size: int, position: int) -> bytes:
-        """Read at most `size` bytes. Raises as `OpenedSource.read`."""
+        """Read at most `size` bytes. Raises as `OpenedFile.read`."""
         if not self._is_growing:
             return self._file.read(size, position)
         end = min(position + size, self._file.size)

@@ -1,14 +1,7 @@
-"""A file of a source that is open for reading: on a local disk, on an object store, or a segment in chunks.
+"""The kinds of files that a source may have: on a local disk, on an object store, or a segment in chunks.
 
-Everything that reads bytes of a source reads them through `OpenedSource`. `open_source` decides by the name which kind
+Everything that reads bytes of a source reads them through `OpenedFile`. `open_source` decides by the name which kind
 it is.
-
-One object as a file that is open for reading, of the version that was listed.
-
-The first bytes of a remote segment, as a file that ends there.
-
-The next segment of a log may begin inside of a remote segment: another leader cut its segments elsewhere. The log then
-takes the bytes before the first batch of the next segment (`SegmentFile.end`).
 """
 
 from __future__ import annotations
@@ -17,7 +10,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Protocol
 
 from logcore.logs.model.sources import SegmentFile
 from logcore.remote.stored_part import file_version
@@ -25,12 +17,16 @@ from logcore.storage.files import SECTOR, data_ranges, open_readonly, pread_rang
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_reads import ObjectVersion, head, read_into, read_range
 from logcore.storage.objects.remembered_reads import RememberedReads
+from logcore.storage.opened_file import OpenedFile
 from logcore.storage.remote_tier.chunked_segment import ChunkedSegment, is_chunked_segment
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown, unreadable
 
 
-class FirstPart:
-    """The bytes of an open file before a position; a `logcore.storage.opened_source.OpenedSource`.
+class FirstPart(OpenedFile):
+    """The bytes of an open file before a position, as a file that ends there.
+
+    The next segment of a log may begin inside of a remote segment: another leader cut its segments elsewhere. The log
+    then takes the bytes before the first batch of the next segment (`SegmentFile.end`).
 
     Args:
         whole: The file. It is closed with this object.
@@ -40,60 +36,31 @@ class FirstPart:
         SourceChanged: The file ends before the position.
     """
 
-    def __init__(self, whole: OpenedSource, end: int) -> None:
-        self.path, self._whole, self._end = whole.path, whole, end
+    def __init__(self, whole: OpenedFile, end: int) -> None:
+        super().__init__(whole.path, end, min(whole.allocated, end))
+        self.is_remote, self.unit_bytes, self._whole = whole.is_remote, whole.unit_bytes, whole
         if whole.size < end:
             whole.close()
             raise SourceChanged(f"it has {whole.size} bytes, and its first {end} are read", file=shown(whole.path))
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether each read is a request to another machine."""
-        return self._whole.is_remote
-
-    @property
-    def unit_bytes(self) -> int:
-        """As of the file."""
-        return self._whole.unit_bytes
-
-    @property
-    def size(self) -> int:
-        """Size of the part in bytes."""
-        return self._end
-
-    @property
-    def allocated(self) -> int:
-        """Approximate number of bytes outside of holes."""
-        return min(self._whole.allocated, self._end)
-
-    @property
-    def modified_ms(self) -> int:
-        """Modification time of the file in epoch milliseconds."""
-        return self._whole.modified_ms
-
-    @property
-    def inode(self) -> int:
-        """The inode of the file; 0 for an object."""
-        return self._whole.inode
-
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes; fewer at the end of the part. Raises as the file."""
-        return self._whole.read(max(min(size, self._end - position), 0), position)
+        return self._whole.read(max(min(size, self.size - position), 0), position)
 
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
         """Read into the whole target. Raises as the file; SourceChanged where the part ends early."""
-        if position + len(target) > self._end:
-            message = f"bytes up to {position + len(target)} were requested of its first {self._end}"
+        if position + len(target) > self.size:
+            message = f"bytes up to {position + len(target)} were requested of its first {self.size}"
             raise SourceChanged(message, file=shown(self.path), position=position)
         self._whole.fill(target, position, gone)
 
     def request(self, start: int, end: int) -> None:
         """Say that start..end are read soon."""
-        self._whole.request(start, min(end, self._end))
+        self._whole.request(start, min(end, self.size))
 
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes. Raises as the file."""
-        yield from self._whole.data_ranges(start, min(end, self._end))
+        yield from self._whole.data_ranges(start, min(end, self.size))
 
     def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
         """Raise SourceChanged if the file changed since it was opened."""
@@ -104,8 +71,8 @@ class FirstPart:
         self._whole.close()
 
 
-class ObjectFile:
-    """An object; a `logcore.storage.opened_source.OpenedSource`.
+class ObjectFile(OpenedFile):
+    """An object. Every read is of the version that was listed, and nothing is open between two reads.
 
     Args:
         url: Its name.
@@ -116,43 +83,21 @@ class ObjectFile:
         SourceUnreadable: It does not exist, or the store failed.
     """
 
-    inode = 0
     is_remote = True
-    unit_bytes = 1
 
     def __init__(
         self, url: str, version: ObjectVersion | None = None, remembered: RememberedReads | None = None
     ) -> None:
-        self.path, self._remembered = url, remembered
         if version is None:
             try:
                 version = ObjectVersion.of(head(url))
             except FileNotFoundError as error:
                 raise SourceUnreadable("it is not there.", file=shown(url)) from error
-        self.version = version
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        return self.version.size
-
-    @property
-    def allocated(self) -> int:
-        """Size in bytes: objects have no holes."""
-        return self.version.size
-
-    @property
-    def modified_ms(self) -> int:
-        """When it was put, in epoch milliseconds."""
-        return self.version.modified_ms
+        super().__init__(url, version.size)
+        self.version, self._remembered = version, remembered
 
     def read(self, size: int, position: int) -> bytes:
-        """Read at most `size` bytes, with one request or from the memory.
-
-        Raises:
-            SourceUnreadable: The store failed.
-            SourceChanged: Another object took its name.
-        """
+        """Read at most `size` bytes, with one request or from the memory."""
         end = min(position + size, self.size)
         if position >= end:
             return b""
@@ -161,92 +106,17 @@ class ObjectFile:
         return self._remembered.read(self.path, position, end, self.version)
 
     def view(self, size: int, position: int) -> memoryview:
-        """Read at most `size` bytes with one request, without another copy of them. Raises as `read`."""
+        """Read at most `size` bytes with one request, without another copy of them."""
         return memoryview(read_range(self.path, position, min(position + size, self.size), self.version))
 
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
-        """Read into the whole target. Raises as `read`."""
+        """Read into the whole target."""
         read_into(self.path, target, position, self.version)
-
-    def request(self, start: int, end: int) -> None:
-        """Do nothing: an object has nothing to decode, so its bytes are read ahead as a whole."""
-
-    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the range itself: objects have no holes."""
-        if start < end:
-            yield start, end
-
-    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
-        """Do nothing: every read was of the version that was listed."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is open between two reads."""
-
-
-class OpenedSource(Protocol):
-    """A file that is open for reading. Its properties are those of the moment when it was opened or listed."""
-
-    path: str
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether each read is a request to another machine, so that fewer and larger reads are better."""
-
-    @property
-    def unit_bytes(self) -> int:
-        """A read costs as much as one of whole units of this size."""
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-
-    @property
-    def allocated(self) -> int:
-        """Approximate number of bytes outside of holes."""
-
-    @property
-    def modified_ms(self) -> int:
-        """Modification time in epoch milliseconds."""
-
-    @property
-    def inode(self) -> int:
-        """The inode; 0 for an object."""
-
-    def read(self, size: int, position: int) -> bytes:
-        """Read at most `size` bytes; fewer at the end of the file.
-
-        Raises:
-            SourceUnreadable: The bytes cannot be read.
-            SourceChanged: The file is another one than it was.
-        """
-
-    def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
-        """Read into the whole target.
-
-        Args:
-            target: Gets the bytes.
-            position: Of the first byte.
-            gone: Gets the ranges that the disk fails to read, which stay zero, and returns whether to go on.
-
-        Raises as `read`; SourceChanged also where the file ends early.
-        """
-
-    def request(self, start: int, end: int) -> None:
-        """Say that start..end are read soon. A segment in chunks fetches the stored bytes meanwhile."""
-
-    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of start..end that are not holes. Raises as `read`."""
-
-    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
-        """Raise SourceChanged if the file changed since it was opened; see `logcore.storage.files.refuse_change`."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 def open_source(
     path: str, seen: SegmentFile | ObjectVersion | None = None, remembered: RememberedReads | None = None
-) -> OpenedSource:
+) -> OpenedFile:
     """Open a file of a source.
 
     Args:
@@ -284,11 +154,8 @@ def open_stored(path: str, version: ObjectVersion | None = None) -> ObjectFile |
     return ObjectFile(path, version) if is_object(path) else LocalFile(path, None if version is None else version.etag)
 
 
-class LocalFile:
+class LocalFile(OpenedFile):
     """A regular file of a local disk. Links are not followed."""
-
-    is_remote = False
-    unit_bytes = 1
 
     def __init__(self, path: str, version: str | None = None) -> None:
         """Open the file.
@@ -301,48 +168,20 @@ class LocalFile:
             SourceUnreadable: It cannot be opened, or is not a regular file.
             SourceChanged: It is another version.
         """
-        self.path = path
         self._stream = open_readonly(path)
         self._seen = os.fstat(self._stream.fileno())
-        now = file_version(self.size, self.modified_ms)
+        super().__init__(path, self._seen.st_size, min(self._seen.st_size, self._seen.st_blocks * 512))
+        now = file_version(self.size, self._seen.st_mtime_ns // 1_000_000)
         if version and version != now:
             self._stream.close()
             raise SourceChanged(f"it was registered as a {version}, and is a {now}", file=shown(path))
 
-    @property
-    def size(self) -> int:
-        """Size in bytes when it was opened."""
-        return self._seen.st_size
-
-    @property
-    def allocated(self) -> int:
-        """Approximate number of bytes outside of holes."""
-        return min(self._seen.st_size, self._seen.st_blocks * 512)
-
-    @property
-    def modified_ms(self) -> int:
-        """Modification time in epoch milliseconds."""
-        return self._seen.st_mtime_ns // 1_000_000
-
-    @property
-    def inode(self) -> int:
-        """The inode."""
-        return self._seen.st_ino
-
     def read(self, size: int, position: int) -> bytes:
-        """Read at most `size` bytes; fewer at the end of the file.
-
-        Raises:
-            SourceUnreadable: The system does not give them.
-        """
+        """Read at most `size` bytes; fewer at the end of the file."""
         return pread_range(self._stream, self.path, size, position)
 
-    def view(self, size: int, position: int) -> memoryview:
-        """Read at most `size` bytes. Raises as `read`."""
-        return memoryview(self.read(size, position))
-
     def fill(self, target: memoryview, position: int, gone: Callable[[int, int], bool]) -> None:
-        """Read into the whole target; see `OpenedSource.fill`."""
+        """Read into the whole target; see `OpenedFile.fill`."""
         done, size = 0, len(target)
         while done < size:
             try:
@@ -358,15 +197,12 @@ class LocalFile:
                 raise SourceChanged(message, file=shown(self.path), position=position + done)
             done += given
 
-    def request(self, start: int, end: int) -> None:
-        """Do nothing: the system reads ahead."""
-
     def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of start..end that are not holes."""
         if self.allocated < self.size:
             yield from data_ranges(self._stream, self.path, start, end)
-        elif start < end:
-            yield start, end
+        else:
+            yield from super().data_ranges(start, end)
 
     def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
         """Raise SourceChanged if the file changed since it was opened."""

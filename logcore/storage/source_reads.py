@@ -17,7 +17,8 @@ from logcore.storage import files
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.listing import objects_in
 from logcore.storage.objects.object_reads import object_exists
-from logcore.storage.opened_source import OpenedSource, open_source, open_stored
+from logcore.storage.opened_file import OpenedFile
+from logcore.storage.opened_source import open_source, open_stored
 from logcore.storage.remote_tier.chunked_segment import read_index, read_stored
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
@@ -96,13 +97,13 @@ def file_digest(path: str, start: int = 0, end: int | None = None, seen: Segment
     return digest.hexdigest()
 
 
-def _refuse_outside(file: OpenedSource, start: int, end: int) -> None:
+def _refuse_outside(file: OpenedFile, start: int, end: int) -> None:
     if not 0 <= start <= end <= file.size:
         message = f"bytes {start} to {end} were requested of {file.size}"
         raise SourceChanged(message, file=shown(file.path), position=start)
 
 
-def _chunks(file: OpenedSource, start: int, end: int) -> Iterator[bytes]:
+def _chunks(file: OpenedFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         chunk = file.read(min(files.CHUNK, end - start), start)
         if not chunk:

@@ -28,6 +28,10 @@ FAMILIES = {
 }
 """By name of the file: the jar that it is made from, and what it holds."""
 
+_NOTES = (
+    "# Made by `tests.kafka.message_schemas`; do not edit.",
+    "# `logcore.messages.known_messages` describes the text.",
+)
 _SCHEMA = re.compile(r"(common/)?(message|metadata)/\w+\.json")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 _LEFT_OUT = ("request", "response", "header")
@@ -47,11 +51,7 @@ def texts() -> dict[str, str]:
     made = {}
     for name, (artifact, meaning) in FAMILIES.items():
         path, jar = jars[artifact]
-        lines = [
-            f"# {meaning}",
-            f"# From {jar.file_name}, SHA-256 {jar.sha256}.",
-            "# Made by `tests.kafka.message_schemas`; do not edit. `logcore.messages.known_messages` describes the text.",
-        ]
+        lines = [f"# {meaning}", f"# From {jar.file_name}, SHA-256 {jar.sha256}.", *_NOTES]
         lines += [line for schema in schemas(path) for line in message_lines(schema)]
         made[name] = "\n".join([*lines, ""])
     return made

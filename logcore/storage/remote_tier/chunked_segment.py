@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from logcore.errors import CorruptIndexError, LogError
 from logcore.remote import aiven_layout
@@ -34,6 +33,7 @@ from logcore.remote.stored_part import SegmentPart
 from logcore.storage.files import read_file
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_reads import PART_BYTES, ObjectVersion, part_threads, whole_object
+from logcore.storage.opened_file import OpenedFile
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
 
 KEYS_VARIABLE = "LOGLAKE_REMOTE_KEYS"
@@ -64,43 +64,11 @@ def _private_keys(given: str) -> PrivateKeys:
     return PrivateKeys(keys)
 
 
-class StoredBytes(Protocol):
-    """An object or a file that is open for reading; see `logcore.storage.opened_source.OpenedSource`."""
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether each read is a request to another machine."""
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-
-    @property
-    def modified_ms(self) -> int:
-        """Modification time in epoch milliseconds."""
-
-    @property
-    def inode(self) -> int:
-        """The inode; 0 for an object."""
-
-    def read(self, size: int, position: int) -> bytes:
-        """Read at most `size` bytes."""
-
-    def view(self, size: int, position: int) -> memoryview:
-        """Read at most `size` bytes, without another copy of what the store returned."""
-
-    def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
-        """Raise SourceChanged if it changed since it was opened."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
 _MOST_REQUESTED = 64 << 20
 """Bytes of the segment whose chunks may wait for a read, several times what a reader requests ahead. A reader that
 jumps leaves some unread: the oldest are dropped."""
 
-Opener = Callable[[str, ObjectVersion | None], StoredBytes]
+Opener = Callable[[str, ObjectVersion | None], OpenedFile]
 """Opens an object by its path, of a version if one is known. Raises SourceUnreadable."""
 
 
@@ -110,8 +78,8 @@ def is_chunked_segment(path: str) -> bool:
     return part is not None and part.part is SegmentPart.LOG
 
 
-class ChunkedSegment:
-    """A segment in chunks; a `logcore.storage.opened_source.OpenedSource`.
+class ChunkedSegment(OpenedFile):
+    """A segment in chunks, as a file with the bytes of the segment. It has no holes.
 
     Args:
         path: Of its object `.log`.
@@ -133,11 +101,13 @@ class ChunkedSegment:
         modified_ms: int = 0,
         chunk_map: bytes | None = None,
     ) -> None:
-        self.path, self._is_registered = path, chunk_map is not None
         self.manifest = read_manifest(path) if chunk_map is None else _registered(path, chunk_map)
+        super().__init__(path, self.manifest.chunks.segment_size)
+        self.unit_bytes, self._is_registered = self.manifest.chunks.chunk_size, chunk_map is not None
         stored_size = self.manifest.chunks.stored_size
         self._opener, self._version = opener, None if etag is None else ObjectVersion(stored_size, modified_ms, etag)
         self._stored = opener(path, self._version)
+        self.is_remote = self._stored.is_remote
         self._cipher: ChunkCipher | None = None
         self._last: tuple[int, memoryview] | None = None
         self._lock = threading.Lock()
@@ -148,36 +118,6 @@ class ChunkedSegment:
         except LogError as error:
             self._stored.close()
             raise self._explained(error) from error
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether each read is a request to another machine."""
-        return self._stored.is_remote
-
-    @property
-    def unit_bytes(self) -> int:
-        """Size of a chunk: a read of a part of it costs as much as one of all of it."""
-        return self.manifest.chunks.chunk_size
-
-    @property
-    def size(self) -> int:
-        """Size of the segment in bytes."""
-        return self.manifest.chunks.segment_size
-
-    @property
-    def allocated(self) -> int:
-        """Size of the segment in bytes: it has no holes."""
-        return self.size
-
-    @property
-    def modified_ms(self) -> int:
-        """When the object was written, in epoch milliseconds."""
-        return self._stored.modified_ms
-
-    @property
-    def inode(self) -> int:
-        """The inode of the object's file; 0 on an object store."""
-        return self._stored.inode
 
     def read(self, size: int, position: int) -> bytes:
         """Read at most `size` bytes of the segment.
@@ -227,11 +167,6 @@ class ChunkedSegment:
                 at = until
             while len(self._requested) * self.unit_bytes > max(_MOST_REQUESTED, 2 * self.unit_bytes):
                 self._requested.pop(next(iter(self._requested)))
-
-    def data_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the range itself: segments in chunks have no holes."""
-        if start < end:
-            yield start, end
 
     def refuse_change(self, *, sealed: bool, least_size: int | None = None, advice: str | None = None) -> None:
         """Raise SourceChanged if the object changed since it was opened. It was complete when it got its name."""
