@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
-from logcore.logs.model.sources import SegmentFile
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown, unreadable
 
 CHUNK = 8 << 20
@@ -173,7 +172,6 @@ def copy_range(
     destination: str,
     *,
     sealed: bool = False,
-    seen: SegmentFile | None = None,
     is_summed: bool = True,
     reads_around: bool = False,
     is_synced: bool = True,
@@ -190,7 +188,6 @@ def copy_range(
         end: Exclusive end; None for the end of the file when it is opened.
         destination: Path of the new file.
         sealed: No process may write to the source any more.
-        seen: The source's file when its directory was listed.
         is_summed: Compute the SHA-256, with zeros for holes.
         reads_around: Write zeros for sectors that the disk fails to read. Otherwise they raise SourceUnreadable.
         is_synced: Return when the copy is on disk. Otherwise the caller syncs it.
@@ -202,8 +199,6 @@ def copy_range(
     """
     with open_readonly(source) as stream:
         before = os.fstat(stream.fileno())
-        if seen is not None:
-            _refuse_other(source, seen, before, sealed)
         end = before.st_size if end is None else end
         if not 0 <= start <= end <= before.st_size:
             message = f"bytes {start} to {end} of {before.st_size} cannot be copied"
@@ -257,16 +252,6 @@ def refuse_change(
         raise SourceChanged(message, file=name, position=now.st_size, advice=advice)
     if sealed and (now.st_size, now.st_mtime_ns) != (seen.st_size, seen.st_mtime_ns):
         raise SourceChanged("it was written to while it was read", file=name, advice=advice)
-
-
-def _refuse_other(path: str, seen: SegmentFile, now: os.stat_result, sealed: bool) -> None:
-    """Raise SourceChanged if a file changed since its directory was listed."""
-    if now.st_ino != seen.inode:
-        raise SourceChanged("another file took its name", file=shown(path))
-    if now.st_size < seen.size:
-        raise SourceChanged(f"it shrank from {seen.size} to {now.st_size} bytes", file=shown(path))
-    if sealed and (now.st_size, now.st_mtime_ns // 1_000_000) != (seen.size, seen.modified_ms):
-        raise SourceChanged("it was written to although a later segment follows", file=shown(path))
 
 
 def _chunks(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[bytes]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from logcore.errors import LogError
-from logcore.logs.model.sources import SegmentFile
 from logcore.storage import files
 from logcore.storage.discovery import (
     SourceChanged,
@@ -37,11 +36,6 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def destination(tmp_path: Path) -> Path:
     return tmp_path / "copy"
-
-
-def seen(path: Path) -> SegmentFile:
-    state = path.stat()
-    return SegmentFile(0, str(path), state.st_size, state.st_mtime_ns // 1_000_000, state.st_ino)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 0), (0, 10), (5, 300), (0, len(CONTENT)), (len(CONTENT), len(CONTENT))])
@@ -143,7 +137,7 @@ def test_short_reads_are_carried_on(source: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_copy_holds_the_range_and_its_digest(
     source: Path, destination: Path, start: int, end: int | None, sealed: bool
 ) -> None:
-    copied = copy_range(str(source), start, end, str(destination), sealed=sealed, seen=seen(source))
+    copied = copy_range(str(source), start, end, str(destination), sealed=sealed)
     assert destination.read_bytes() == CONTENT[start:end]
     assert copied.size == len(CONTENT[start:end])
     assert copied.sha256 == hashlib.sha256(CONTENT[start:end]).hexdigest()
@@ -229,27 +223,6 @@ def test_an_active_segment_may_grow_while_it_is_copied(
     meanwhile(monkeypatch, source, "grow")
     assert copy_range(str(source), 0, None, str(destination), sealed=False).size == len(CONTENT)
     assert destination.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("sealed", [True, False])
-def test_a_file_that_is_another_than_the_one_seen_is_refused(source: Path, destination: Path, sealed: bool) -> None:
-    before = seen(source)
-    other = source.with_suffix(".swap")
-    other.write_bytes(CONTENT)
-    os.replace(other, source)
-    with pytest.raises(SourceChanged, match="another file"):
-        copy_range(str(source), 0, None, str(destination), sealed=sealed, seen=before)
-
-
-def test_a_sealed_file_that_grew_since_it_was_seen_is_refused_and_an_active_one_is_not(
-    source: Path, destination: Path
-) -> None:
-    before = seen(source)
-    with source.open("ab") as file:
-        file.write(b"more")
-    with pytest.raises(SourceChanged):
-        copy_range(str(source), 0, None, str(destination), sealed=True, seen=before)
-    assert copy_range(str(source), 0, None, str(destination), sealed=False, seen=before).size == len(CONTENT) + 4
 
 
 def test_a_range_past_the_end_is_a_source_that_changed(source: Path, destination: Path) -> None:
