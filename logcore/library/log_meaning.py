@@ -57,8 +57,7 @@ def transactions_of(reading: LogReading, notes: Notes) -> TransactionReport:
         reading: The pass.
         notes: Gets the findings about the transactions.
     """
-    for finding in reading.view.findings:
-        notes.say(finding)
+    notes.say_all(reading.view.findings)
     return TransactionReport(
         listed_transactions(reading), reading.high_watermark, reading.view.last_stable_offset, reading.log_end_offset
     )
@@ -86,8 +85,7 @@ def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
     Raises:
         LogError: A batch at the log start cannot be read or decoded.
     """
-    for finding in reading.view.findings:
-        notes.say(finding)
+    notes.say_all(reading.view.findings)
     ranges = ledger_ranges(
         reading.facts,
         reading.view,

@@ -135,8 +135,7 @@ class LogValidation:
             log: The log.
             rules: What explains gaps between its offsets.
         """
-        for finding in check_log(log, self._checked.segments(log), _read, rules=rules):
-            self._notes.say(finding)
+        self._notes.say_all(check_log(log, self._checked.segments(log), _read, rules=rules))
         if log.is_metadata and not log.named_files:
             for _, path in log.metadata_snapshots:
                 self._validate_snapshot(path)
@@ -292,8 +291,7 @@ class CheckedLogs:
 
     def _given_up(self, segment: SegmentFile, error: LogError, verdict: SegmentVerdict, at: int) -> Stretch:
         """Report why a segment is not validated to its end, and return the stretch for the rest of it."""
-        for finding in verdict.findings:
-            self._notes.say(finding)
+        self._notes.say_all(verdict.findings)
         cannot_read(segment, error, self._notes)
         left = max(segment.log_bytes - at, 0)
         return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, verdict.next_offset)
@@ -350,10 +348,8 @@ class CheckedLogs:
         valid_end: int,
         batches: Callable[[], Iterator[object]],
     ) -> None:
-        for finding in verdict.findings:
-            self._notes.say(finding)
+        self._notes.say_all(verdict.findings)
         self._done(verdict)
         is_damaged = verdict.accounting.quarantined > 0
         facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), verdict.max_timestamp)
-        for finding in check_indexes(segment, facts, batches, self._read):  # type: ignore[arg-type]
-            self._notes.say(finding)
+        self._notes.say_all(check_indexes(segment, facts, batches, self._read))  # type: ignore[arg-type]

@@ -106,8 +106,7 @@ def find_logs(
         chosen = tuple(log for log in chosen if log.directory not in misnamed)
     if is_one_copy:
         chosen, undecided = copies.of_each(chosen)
-        for finding in undecided:
-            notes.say(finding)
+        notes.say_all(undecided)
     there = [log.topic_partition for log in logs]
     for finding in nothing_chosen(selection, there) if "nothing-chosen" not in quiet else ():
         notes.say(finding if is_check else replace(finding, severity=Severity.INFO))

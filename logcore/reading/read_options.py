@@ -5,6 +5,7 @@ Commands make these values from their arguments, and the library makes them from
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -108,6 +109,11 @@ class Notes:
         """
         if self.is_new(finding):
             self.findings.append(finding)
+
+    def say_all(self, findings: Iterable[Finding]) -> None:
+        """Add findings, as `say`."""
+        for finding in findings:
+            self.say(finding)
 
     def is_new(self, finding: Finding) -> bool:
         """Whether this is the first call with a finding.

@@ -70,6 +70,11 @@ class TopicPartition:
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    @property
+    def columns(self) -> dict[str, object]:
+        """Topic and partition by their names in JSON and in tables."""
+        return {"topic": self.topic, "partition": self.partition}
+
 
 class DirectoryKind(StrEnum):
     """The use of a partition directory, by its name."""

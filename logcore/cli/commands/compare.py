@@ -59,14 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
         by_name.setdefault(log.topic_partition, []).append(log)
-    for finding in _absent(options.paths, by_name, copies):
-        notes.say(finding)
+    notes.say_all(_absent(options.paths, by_name, copies))
     code, table = ExitCode.CLEAN, _Table()
     for of_name in by_name.values():
         for group in copies_of_one_topic(of_name):
             compared = compare_log(group, copies, notes)
-            for finding in lost_by_all(compared, copies, notes):
-                notes.say(finding)
+            notes.say_all(lost_by_all(compared, copies, notes))
             code = max([code, *(_CODES[pair.verdict] for pair in compared.pairs)])
             if arguments.format == "jsonl":
                 sys.stdout.writelines(json_line(row) for row in _rows(compared))
@@ -117,8 +115,7 @@ def _name(path: str) -> str:
 
 
 def _rows(compared: LogCopies) -> Iterator[dict[str, object]]:
-    name = compared.logs[0].topic_partition
-    place = {"topic": name.topic, "partition": name.partition}
+    place = compared.logs[0].topic_partition.columns
     sources = [shown(log.directory) for log in compared.logs]
     for source, history in zip(sources, compared.histories, strict=True):
         yield {

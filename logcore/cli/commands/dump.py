@@ -25,15 +25,16 @@ from logcore.cli.output.plain_lines import PlainLines
 from logcore.cli.output.record_lines import fields_line, json_line
 from logcore.cli.reading.arguments import (
     add_choice,
+    add_high_watermark,
+    add_isolation_level,
     add_paths,
     add_remote,
     binary,
     header_match,
-    high_watermark,
     natural,
     offset_range,
     read_options,
-    source_around,
+    refuse_inside_source,
     time_ms,
 )
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
@@ -73,11 +74,7 @@ def index_lines(logs: Iterable[SourceLog], chosen: OffsetRange, notes: Notes) ->
     """Yield the entries of the indexes of each segment; a damaged index is reported and skipped."""
     for log in logs:
         for segment in log.segments:
-            place: _Line = {
-                "topic": log.topic_partition.topic,
-                "partition": log.topic_partition.partition,
-                "segment": segment.base_offset,
-            }
+            place = log.topic_partition.columns | {"segment": segment.base_offset}
             for entry in _entries(segment, filenames.OFFSET_INDEX_SUFFIX, offset_index.parse, notes):
                 if entry.offset in chosen:
                     yield place | {"index": "offset", "offset": entry.offset, "position": entry.position}
@@ -98,7 +95,7 @@ def snapshot_lines(
     damaged one is reported and skipped.
     """
     for log in logs:
-        place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
+        place = log.topic_partition.columns
         for end_offset, path in log.snapshots:
             if end_offset not in chosen:
                 continue
@@ -131,7 +128,7 @@ def checkpoint_lines(options: ReadOptions, logs: Sequence[SourceLog], notes: Not
     for root in dict.fromkeys((*named, *holding)):
         yield from _root_lines(root, options.selection, None if root in named else held, notes)
     for log in logs:
-        place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
+        place = log.topic_partition.columns
         if log.topic_id is not None:
             yield {"file": filenames.PARTITION_METADATA_FILE, **place, "topic_id": log.topic_id}
         for entry in log.leader_epochs:
@@ -166,7 +163,7 @@ def _root_lines(root: str, selection: LogSelection, held: set[TopicPartition] | 
         offsets = _parsed(root, name, checkpoints.parse_offset_checkpoint, notes) or {}
         for key, offset in sorted(offsets.items()):
             if (held is None or key in held) and selection.matches(key.topic, key.partition):
-                yield {"file": name, "topic": key.topic, "partition": key.partition, "offset": offset}
+                yield {"file": name, **key.columns, "offset": offset}
 
 
 def _entries(
@@ -239,19 +236,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--checkpoints", action="store_true", help="checkpoints, topic ids and broker properties")
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to stdout; must not exist yet")
-    parser.add_argument(
-        "--isolation.level",
-        dest="isolation_level",
-        choices=("read_uncommitted", "read_committed"),
-        default="read_uncommitted",
-    )
-    parser.add_argument(
-        "--high-watermark",
-        type=high_watermark,
-        default="checkpoint",
-        metavar="checkpoint|log-end|N",
-        help="where a directory's records end (default: its replication-offset-checkpoint)",
-    )
+    add_isolation_level(parser)
+    add_high_watermark(parser)
     parser.add_argument("--all", action="store_true", help="also below the log start and above the high watermark")
     parser.add_argument("--offsets", type=offset_range, default=OffsetRange(), metavar="A..B")
     parser.add_argument("--since", type=time_ms, metavar="TIME", help="timestamps from here on")
@@ -326,10 +312,7 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
         error("--decode is for --format text and jsonl, without --text")
     if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
         error(f"--format {arguments.format} is not for a terminal; use -o FILE")
-    if arguments.output is not None:
-        source = source_around(arguments.output, arguments.paths)
-        if source is not None:
-            error(f"{shown(arguments.output)} is inside {shown(source)}, which is only read")
+    refuse_inside_source(arguments, arguments.output)
 
 
 @contextmanager
@@ -523,6 +506,5 @@ def _batch_lines(
 def _batch_fields(
     log: SourceLog, segment: SegmentFile, position: int, header: BatchHeader, control: object, crc_ok: bool
 ) -> dict[str, object]:
-    name = log.topic_partition
-    place = {"topic": name.topic, "partition": name.partition, "segment": segment.base_offset, "position": position}
+    place = log.topic_partition.columns | {"segment": segment.base_offset, "position": position}
     return place | header.columns(control) | {"crc_ok": crc_ok}

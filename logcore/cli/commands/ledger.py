@@ -10,16 +10,22 @@ from contextlib import nullcontext
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line
 from logcore.cli.output.terminal import FILE, OF_STATE, Style, Terminal
-from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, read_options, source_around
+from logcore.cli.reading.arguments import (
+    add_choice,
+    add_meaning,
+    add_paths,
+    add_remote,
+    read_options,
+    refuse_inside_source,
+)
 from logcore.errors import LogError
 from logcore.library.log_meaning import ledger_of
 from logcore.logs.ledger.ledger_picture import LogPicture, ledger_picture
-from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import EVIDENCE_TRANSACTION, LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, labels_of
 from logcore.reading.log_reading import read_log
-from logcore.reading.read_options import Notes, ReadOptions
+from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
@@ -44,10 +50,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    if arguments.svg is not None:
-        source = source_around(arguments.svg, arguments.paths)
-        if source is not None:
-            arguments.parser.error(f"{shown(arguments.svg)} is inside {shown(source)}, which is only read")
+    refuse_inside_source(arguments, arguments.svg)
     with nullcontext() if arguments.svg is None else new_text(arguments.svg) as drawing:
         notes, pictures = _show(arguments)
         if drawing is not None:
@@ -92,20 +95,18 @@ def _picture(log: SourceLog, label: str, ranges: list[LedgerRange]) -> LogPictur
     return LogPicture(label, ranges, segments, log.high_watermark, None, tuple(waiting[:1]))
 
 
-def _ranges(log: SourceLog, options: ReadOptions, notes: Notes) -> Iterator[LedgerRange]:
+def _ranges(log: SourceLog, options: ReadOptions, notes: CommandNotes) -> Iterator[LedgerRange]:
     """Yield the ranges of a log, in order, and report findings. A log that cannot be checked is reported."""
     try:
         yield from ledger_of(read_log(log, options, notes, says_gaps=False), notes)
     except LogError as error:
-        message = f"{log.topic_partition} cannot be checked: {error}"
-        notes.say(found("log-not-judged", message, file=shown(log.directory)))
+        notes.not_checked(log, error)
 
 
 def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     return json_line(
         {
-            "topic": log.topic_partition.topic,
-            "partition": log.topic_partition.partition,
+            **log.topic_partition.columns,
             "directory": shown(log.directory),
             "start_offset": each.start_offset,
             "end_offset": each.end_offset,

@@ -87,8 +87,7 @@ def summarize(log: SourceLog, notes: Notes) -> Summary:
 
 def _fields(log: SourceLog, summary: Summary) -> dict[str, object]:
     return {
-        "topic": log.topic_partition.topic,
-        "partition": log.topic_partition.partition,
+        **log.topic_partition.columns,
         "directory": shown(log.directory),
         "kind": str(log.kind),
         "topic_id": log.topic_id,

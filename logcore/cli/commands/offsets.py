@@ -10,9 +10,10 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import committed_word, json_line, time_text
 from logcore.cli.reading.arguments import (
     add_choice,
+    add_high_watermark,
+    add_isolation_level,
     add_paths,
     add_remote,
-    high_watermark,
     natural,
     read_options,
     time_ms,
@@ -73,20 +74,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "or before the time, as brokers before 4.0 answer version 0 of ListOffsets",
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
-    parser.add_argument(
-        "--isolation.level",
-        dest="isolation_level",
-        choices=("read_uncommitted", "read_committed"),
-        default="read_uncommitted",
-        help="up to the high watermark, or to the last stable offset",
-    )
-    parser.add_argument(
-        "--high-watermark",
-        type=high_watermark,
-        default="checkpoint",
-        metavar="checkpoint|log-end|N",
-        help="where a directory's records end (default: its replication-offset-checkpoint)",
-    )
+    add_isolation_level(parser, "up to the high watermark, or to the last stable offset")
+    add_high_watermark(parser)
     parser.set_defaults(func=run)
 
 
@@ -150,15 +139,13 @@ def _write(log: SourceLog, answer: OffsetAnswer, committed: bool | None, argumen
 
 def _segments_line(log: SourceLog, offsets: tuple[int, ...], form: str) -> str:
     if form == "jsonl":
-        name = log.topic_partition
-        return json_line({"topic": name.topic, "partition": name.partition, "offsets": list(offsets)})
+        return json_line(log.topic_partition.columns | {"offsets": list(offsets)})
     return f"{log.topic_partition}  " + (f"offsets {' '.join(map(str, offsets))}" if offsets else "no segment") + "\n"
 
 
 def _fields(log: SourceLog, answer: OffsetAnswer) -> dict[str, object]:
     return {
-        "topic": log.topic_partition.topic,
-        "partition": log.topic_partition.partition,
+        **log.topic_partition.columns,
         "offset": answer.offset,
         "timestamp": answer.timestamp,
         "leader_epoch": answer.leader_epoch,

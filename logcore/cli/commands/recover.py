@@ -10,9 +10,10 @@ import argparse
 from collections.abc import Sequence
 from functools import cache, partial
 
-from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.maintenance import LogSettings
+from logcore.cli.maintenance.recovered_logs import RecoveredLogs
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             read=read_verified,
         )
 
-    return recovered_logs.run(arguments, settings, plan_of, progress, "" if arguments.salvage else _ADVICE)
+    return RecoveredLogs(arguments, settings, plan_of, progress, "" if arguments.salvage else _ADVICE).run()
 
 
 def _gap_rules(directory: PartitionDirectory, config: TopicConfig) -> GapRules:

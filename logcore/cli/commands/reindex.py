@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.maintenance import LogSettings
+from logcore.cli.maintenance.recovered_logs import RecoveredLogs
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
 from logcore.logs.model.findings import Finding
@@ -50,4 +51,4 @@ def run(arguments: argparse.Namespace) -> int:
             read=read_verified,
         )
 
-    return recovered_logs.run(arguments, settings, plan_of, progress)
+    return RecoveredLogs(arguments, settings, plan_of, progress).run()

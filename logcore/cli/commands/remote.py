@@ -47,8 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     whole = remote_inventory(logs, tuple(arguments.remotes), notes, selection)
     report_overlaps(whole, notes)
     if not whole.segments:
-        for finding in nothing_chosen(selection, (log.topic_partition for log in logs)):
-            notes.say(finding)
+        notes.say_all(nothing_chosen(selection, (log.topic_partition for log in logs)))
     if arguments.format == "jsonl":
         for segment in whole.segments:
             sys.stdout.write(json_line(_fields(segment)))
@@ -61,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _fields(segment: FoundSegment) -> dict[str, object]:
     objects = segment.objects
     return {
-        "topic": segment.topic_partition.topic,
-        "partition": segment.topic_partition.partition,
+        **segment.topic_partition.columns,
         "topic_id": segment.topic_id,
         "segment_id": segment.segment_id,
         "start_offset": segment.start_offset,

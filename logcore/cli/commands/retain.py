@@ -208,8 +208,7 @@ def copied_offsets(
     """
     of_metadata = Notes()
     segments = (remote or RemoteBeside()).segments(path, directory, of_metadata)
-    for finding in of_metadata.findings:
-        notes.say(finding)
+    notes.say_all(of_metadata.findings)
     if segments is None:
         root = shown(os.path.dirname(os.path.abspath(path)))
         message = f"no partition of {REMOTE_METADATA_TOPIC} is in {root}; which segments were copied is unknown."
@@ -251,8 +250,7 @@ class RemoteBeside:
         if root not in self._by_root:
             self._by_root[root] = _read_beside(path)
         of_place, findings = self._by_root[root]
-        for finding in findings:
-            notes.say(finding)
+        notes.say_all(findings)
         if of_place is None:
             return None
         topic_id, _ = StateReader().topic_id(path)

@@ -13,7 +13,6 @@ from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, ad
 from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
 from logcore.library.log_meaning import listed_transactions
-from logcore.logs.model.findings import found
 from logcore.logs.model.paired_transactions import (
     PairedState,
     PairedTransaction,
@@ -92,11 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             reading = read_log(log, options, notes, until_ms=now)
         except LogError as error:
-            message = f"{log.topic_partition} cannot be checked: {error}"
-            notes.say(found("log-not-judged", message, file=shown(log.directory)))
+            notes.not_checked(log, error)
             continue
-        for finding in reading.view.findings:
-            notes.say(finding)
+        notes.say_all(reading.view.findings)
         listed = listed_transactions(reading)
         _write(reading, listed, labels[log.directory], arguments, now, coordinated)
         if log.directory in compared:
@@ -189,8 +186,7 @@ _OF_PART = ("first_offset", "last_offset", "marker_offset")
 
 
 def _place(log: SourceLog) -> _Line:
-    name = log.topic_partition
-    return {"topic": name.topic, "partition": name.partition, "directory": shown(log.directory)}
+    return log.topic_partition.columns | {"directory": shown(log.directory)}
 
 
 def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: int) -> _Line:

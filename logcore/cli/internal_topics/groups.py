@@ -11,7 +11,7 @@ import sys
 
 from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, value_text
-from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, high_watermark, moment_of, read_options
+from logcore.cli.reading.arguments import add_choice_of_moment, add_high_watermark, add_paths, moment_of, read_options
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.chosen_logs import find_logs, matches_nothing
 from logcore.reading.internal_topics.consumer_groups import FoundGroup, note_absent_partitions, read_groups
@@ -38,14 +38,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="only this group; repeatable",
     )
-    parser.add_argument(
-        "--high-watermark",
-        type=high_watermark,
-        default="checkpoint",
-        metavar="checkpoint|log-end|N",
-        help="the end of committed records (default: a directory's replication-offset-checkpoint); N is an offset of "
-        "__consumer_offsets",
-    )
+    end = "the end of committed records (default: a directory's replication-offset-checkpoint)"
+    add_high_watermark(parser, f"{end}; N is an offset of __consumer_offsets")
     add_choice_of_moment(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser, topic=None, partition=None)
@@ -68,8 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     unmatched = [
         name for name in dict.fromkeys(arguments.group or ()) if (chosen or has_zookeeper) and name not in seen
     ]
-    for finding in matches_nothing("--group", "group", unmatched, seen):
-        notes.say(finding)
+    notes.say_all(matches_nothing("--group", "group", unmatched, seen))
     return notes.exit_code
 
 

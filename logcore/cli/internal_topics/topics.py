@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name in chosen:
             sys.stdout.write(json_line(lines[name]) if arguments.format == "jsonl" else _text(lines[name]))
     unmatched = LogSelection.of(arguments.name).unmatched_topics(seen) if is_read else ()
-    for finding in matches_nothing("--name", "topic", unmatched, seen):
-        notes.say(finding)
+    notes.say_all(matches_nothing("--name", "topic", unmatched, seen))
     return notes.exit_code
 
 

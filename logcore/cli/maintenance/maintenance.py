@@ -314,8 +314,7 @@ def run(
         if of_log.doubt is not None:
             notes.say(of_log.doubt)
         plan = plan_of(directory, of_log, read, notes)
-        for finding in plan.findings:
-            notes.say(finding)
+        notes.say_all(plan.findings)
         if any(finding.rule == "corrupt-bytes" for finding in plan.findings):
             say_salvage(arguments.source, directory.topic_partition)
         if arguments.plan:
@@ -366,8 +365,7 @@ def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory, sett
     """Return the first lines of `--plan`: the command, the directory, the clock and the settings."""
     return {
         "command": arguments.command,
-        "topic": directory.topic_partition.topic,
-        "partition": directory.topic_partition.partition,
+        **directory.topic_partition.columns,
         "compat": str(arguments.compat),
         "as_of_ms": as_of_ms(arguments),
         "settings": settings.as_dict(),

@@ -139,8 +139,8 @@ def _print(row: dict[str, Any]) -> None:
 
 
 def _row(log: SourceLog, work: PlannedWork, order: int | None) -> dict[str, Any]:
-    name = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
-    return name | {"directory": shown(log.directory), "order": order, "reason": work.reason} | work.figures
+    place = {"directory": shown(log.directory), "order": order, "reason": work.reason}
+    return log.topic_partition.columns | place | work.figures
 
 
 def _set_aside(log: SourceLog, live: Sequence[SourceLog], states: _ClusterStates) -> tuple[bool, str]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from logcore.cli.output.progress import ProgressLine
 from logcore.cli.output.terminal import OF_SEVERITY, Terminal
+from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, Severity, exit_code
+from logcore.logs.model.findings import Finding, Severity, exit_code, found
+from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import Notes
 from logcore.texts import shown
 
@@ -57,6 +59,11 @@ class CommandNotes(Notes):
         self.is_refused = True
         severity = Severity.ERROR
         self._print(Terminal.of(sys.stderr).styled(str(severity), OF_SEVERITY[severity]), shown(message))
+
+    def not_checked(self, log: SourceLog, error: LogError) -> None:
+        """Report that a log cannot be checked, and continue with the others."""
+        message = f"{log.topic_partition} cannot be checked: {error}"
+        self.say(found("log-not-judged", message, file=shown(log.directory)))
 
     def clear_progress(self) -> None:
         """Remove the line of the progress from a terminal."""

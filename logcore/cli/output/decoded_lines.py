@@ -49,8 +49,7 @@ class DecodedLines(PlainLines):
             raise ValueError(f"{log.topic_partition} is not of an internal topic")
         key, value = (None if part is None else bytes(part) for part in (record.key, record.value))
         decoded = decode_record(topic, key, value)
-        for finding in unread_findings(log, record.offset, decoded):
-            self._notes.say(finding)
+        self._notes.say_all(unread_findings(log, record.offset, decoded))
         return decoded
 
 
@@ -82,8 +81,7 @@ def decoded_fields(
 ) -> dict[str, object]:
     """Return a record's fields by their names in JSON, in order."""
     return {
-        "topic": log.topic_partition.topic,
-        "partition": log.topic_partition.partition,
+        **log.topic_partition.columns,
         "offset": offset,
         "timestamp": timestamp_ms,
         "timestamp_type": timestamp_type.kafka_name,

@@ -36,8 +36,7 @@ def record_fields(
 ) -> dict[str, object]:
     """Return a record's fields by their names in JSON, in order."""
     fields: dict[str, object] = {
-        "topic": log.topic,
-        "partition": log.partition,
+        **log.columns,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "timestamp_type": record.timestamp_type.kafka_name,

@@ -15,8 +15,10 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.internal_topics.cluster_metadata import Moment
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 from logcore.storage.objects.addresses import is_object
+from logcore.texts import shown
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_RECORDS = "where a directory's records end (default: its replication-offset-checkpoint)"
 
 
 def offset_range(text: str) -> OffsetRange:
@@ -170,6 +172,13 @@ def source_around(target: str, paths: Sequence[str]) -> str | None:
     return None
 
 
+def refuse_inside_source(arguments: argparse.Namespace, target: str | None) -> None:
+    """Refuse as wrong usage (64) a new file that would be in a source, or would replace it."""
+    source = None if target is None else source_around(target, arguments.paths)
+    if source is not None:
+        arguments.parser.error(f"{shown(target or '')} is inside {shown(source)}, which is only read")
+
+
 def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:
     """Add the PATH arguments of a command that reads.
 
@@ -211,15 +220,31 @@ def add_remote(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide about gaps and committed offsets."""
+def add_high_watermark(parser: argparse.ArgumentParser, meaning: str = _END_OF_RECORDS) -> None:
+    """Add the option for the end of committed offsets, with what it means for a command."""
     parser.add_argument(
         "--high-watermark",
         type=high_watermark,
         default="checkpoint",
         metavar="checkpoint|log-end|N",
-        help="the end of committed offsets (default: a directory's replication-offset-checkpoint)",
+        help=meaning,
     )
+
+
+def add_isolation_level(parser: argparse.ArgumentParser, meaning: str | None = None) -> None:
+    """Add the option that hides what no transaction has committed."""
+    parser.add_argument(
+        "--isolation.level",
+        dest="isolation_level",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help=meaning,
+    )
+
+
+def add_meaning(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide about gaps and committed offsets."""
+    add_high_watermark(parser, "the end of committed offsets (default: a directory's replication-offset-checkpoint)")
     add_topic_settings(parser)
 
 
