@@ -24,11 +24,11 @@ Versions are `3`, `0-4`, `3+` or `none`. A message without a type number has `-`
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 
 from logcore.messages.message_schema import (
     EVER,
@@ -173,8 +173,7 @@ class MessageFamily(StrEnum):
 @cache
 def messages_of(family: MessageFamily) -> tuple[MessageSchema, ...]:
     """Return all messages of a family, ordered by kind, type number and name."""
-    text = resources.files("logcore.messages").joinpath("schemas", f"{family}.txt").read_text(encoding="utf-8")
-    return parse_schemas(text)
+    return parse_schemas((pkgutil.get_data("logcore.messages", f"schemas/{family}.txt") or b"").decode())
 
 
 def message_of_type(family: MessageFamily, kind: MessagePurpose, type_number: int) -> MessageSchema | None:

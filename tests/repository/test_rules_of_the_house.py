@@ -70,11 +70,9 @@ def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str | None, str]]:
 
 
 def opens_files(tree: ast.AST) -> list[int]:
-    """Lines that open, read or write a file by any of Python's usual ways; the null device and package data are none."""
+    """Lines that open, read or write a file by any of Python's usual ways; the null device is none."""
     lines = []
     for node, owner, name in calls(tree):
-        if ast.unparse(node).startswith("resources.files("):
-            continue
         if (
             (owner in (None, "os", "io", "mmap", "np", "numpy") and name in OPENS_A_FILE)
             or (owner is not None and name in METHODS_THAT_OPEN)

@@ -1,33 +1,22 @@
 """The rule catalogue: every rule id that a finding may have.
 
 Rule ids are kebab-case and stable. They are stored in the `findings` table and printed by the command line.
-`loglake help RULE` prints a rule of this catalogue. Add the rule of a new check to its group.
+`loglake help RULE` prints a rule of this catalogue. Add the rule of a new check to its group in `rules.txt`.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from logcore.logs.rules.lake_rules import LAKE_STATE_RULES, MAINTENANCE_RULES
-from logcore.logs.rules.log_rules import SEGMENT_RULES, SIDE_FILE_RULES, WHOLE_LOG_RULES
 from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
-from logcore.logs.rules.source_rules import GROWTH_RULES, PATH_RULES
-from logcore.logs.rules.topic_rules import TOPIC_RULES
+from logcore.logs.rules.rule_text import parse_rules
 
 __all__ = ["RULES", "RULE_GROUPS", "Outcome", "Persistence", "Rule", "Severity"]
 
 RULE_GROUPS: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
-    {
-        "Paths and directories": PATH_RULES,
-        "Growth of an archive": GROWTH_RULES,
-        "Bytes and batches of a segment": SEGMENT_RULES,
-        "The log as a whole": WHOLE_LOG_RULES,
-        "Segments and the files beside them": SIDE_FILE_RULES,
-        "Internal topics": TOPIC_RULES,
-        "Maintenance of a lake": MAINTENANCE_RULES,
-        "The state of a lake": LAKE_STATE_RULES,
-    }
+    parse_rules((pkgutil.get_data(__name__, "rules.txt") or b"").decode())
 )
 """Rules by the title under which `loglake help rules` lists them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from logcore.logs.rules import LAKE_STATE_RULES, MAINTENANCE_RULES, RULES
+from logcore.logs.rules import RULE_GROUPS, RULES
 from logcore.logs.rules.advice import HarmedPlace, advice, maintain_command
 from pipelines.run import check_definitions
 from pipelines.run.check_definitions import CheckDefinition
@@ -146,7 +146,7 @@ def test_a_lake_whose_sources_are_not_known_says_what_the_word_is() -> None:
 
 
 ONLY_IN_A_LAKE = {
-    *(*MAINTENANCE_RULES, *LAKE_STATE_RULES, "changed-after-publishing"),
+    *(*RULE_GROUPS["Maintenance of a lake"], *RULE_GROUPS["The state of a lake"], "changed-after-publishing"),
     *("topic-recreated", "source-diverged", "source-behind", "trimmed-before-ingest", "source-trimmed"),
     *("source-cleaned", "second-source", "log-gone", "offsets-given-up", "range-not-filled"),
     *("archive-unreadable", "archive-changed", "archive-not-written", "log-not-judged", "output-mismatch"),
