@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Characters that a terminal obeys, without those below 32: JSON escapes these by itself."""
@@ -25,6 +27,14 @@ def java_text(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         return _ENCODED_SURROGATE.sub(b"\xff", content).decode("utf-8", errors="replace")
+
+
+def utf8_text(content: bytes | None) -> str | None:
+    """Return bytes as text if they are UTF-8, else None."""
+    try:
+        return None if content is None else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def without_half_pairs(text: str) -> str:
@@ -53,6 +63,15 @@ def id_part(name: str) -> str:
 def json_shown(line: str) -> str:
     """Escape in a line of JSON what a terminal obeys. The values stay the same."""
     return line if line.isprintable() else _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Format a time as ISO-8601 in UTC; as a number outside of the years 1 to 9999."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def milliseconds(value: int) -> str:

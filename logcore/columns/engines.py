@@ -11,6 +11,7 @@ stretches for any bytes. Kernels that are too strict only cost time.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -150,19 +151,12 @@ def check_segment(
         checks_sequences: Check the sequence numbers of producers.
         fetched: Loads the bytes of `buf` into memory; None if all of them are loaded.
     """
-    if default_engine(Work.CHECK) is not Engine.KERNELS:
-        return validate_segment(
-            buf,
-            base_offset=base_offset,
-            sealed=sealed,
-            file=file,
-            next_base_offset=next_base_offset,
-            checks_sequences=checks_sequences,
-            fetched=fetched,
-        )
-    from logcore.columns.checking.checked import CheckedSegment
+    validate: type[CheckedSegment] | Callable[..., SegmentValidation] = validate_segment
+    if default_engine(Work.CHECK) is Engine.KERNELS:
+        from logcore.columns.checking.checked import CheckedSegment
 
-    return CheckedSegment(
+        validate = CheckedSegment
+    return validate(
         buf,
         base_offset=base_offset,
         sealed=sealed,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from logcore.columns.records_columns import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, RECORDS_SCHEMA
 from logcore.columns.wanted import Place
 from logcore.records.model import Record
-from logcore.texts import java_text
+from logcore.texts import java_text, utf8_text
 
 # An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes together; Python's one by one.
 
@@ -44,15 +44,6 @@ def to_columns(
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS_SCHEMA.names], schema=RECORDS_SCHEMA)
 
 
-def is_utf8(name: bytes) -> bool:
-    """Whether the name decodes without replacement, so that the string alone represents the stored bytes."""
-    try:
-        name.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def table_timestamp(timestamp_ms: int) -> int | None:
     """Microseconds for the table's `timestamp`; None for -1 and for times outside of the years 1 to 9999."""
     if timestamp_ms == -1 or not MIN_TIMESTAMP_MS <= timestamp_ms <= MAX_TIMESTAMP_MS:
@@ -67,6 +58,6 @@ def _headers(record: Record) -> list[dict[str, str | bytes | None]] | None:
 
 
 def _raw_names(record: Record) -> list[bytes] | None:
-    if all(is_utf8(name) for name, _ in record.headers):
+    if all(utf8_text(name) is not None for name, _ in record.headers):
         return None
     return [name for name, _ in record.headers]

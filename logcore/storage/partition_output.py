@@ -192,14 +192,11 @@ def write_partition(directory: PartitionDirectory, log_directory: str | os.PathL
     if filenames.parse_partition_directory(name) != (directory.topic_partition, filenames.DirectoryKind.LIVE):
         raise ValueError(f"{name!r} is not the name of a partition directory")
     path = os.path.join(os.fspath(log_directory), name)
-    lines = RootLines(
-        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
-    )
     check_root_files(os.devnull, os.fspath(log_directory))
     with PartitionOutput(os.devnull, path) as output:
         output.put({file.name: Write(bytes(file.content), file.modified_ms) for file in directory.files.values()})
         # Before the rename: a log without its lines would show no record.
-        write_lines_of_logs(os.fspath(log_directory), {directory.topic_partition: lines})
+        write_lines_of_logs(os.fspath(log_directory), {directory.topic_partition: directory.root_lines})
     return path
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from logcore.messages.framing import metadata_json
@@ -291,16 +292,10 @@ def _change_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> No
     state.brokers[fields["brokerId"]] = row(after)
 
 
-def _fence_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
+def _fence_broker(state: ClusterState, fields: dict[str, Any], row: _Row, *, is_fenced: bool) -> None:
     before = state.brokers.get(fields["id"])
     if before is not None:
-        state.brokers[fields["id"]] = row(before.fields | {"is_fenced": True})
-
-
-def _unfence_broker(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
-    before = state.brokers.get(fields["id"])
-    if before is not None:
-        state.brokers[fields["id"]] = row(before.fields | {"is_fenced": False})
+        state.brokers[fields["id"]] = row(before.fields | {"is_fenced": is_fenced})
 
 
 def _producer_ids(state: ClusterState, fields: dict[str, Any], row: _Row) -> None:
@@ -323,8 +318,8 @@ _HANDLERS: dict[str, Callable[[ClusterState, dict[str, Any], _Row], None]] = {
     "RegisterBrokerRecord": _register_broker,
     "UnregisterBrokerRecord": _unregister_broker,
     "BrokerRegistrationChangeRecord": _change_broker,
-    "FenceBrokerRecord": _fence_broker,
-    "UnfenceBrokerRecord": _unfence_broker,
+    "FenceBrokerRecord": partial(_fence_broker, is_fenced=True),
+    "UnfenceBrokerRecord": partial(_fence_broker, is_fenced=False),
     "ProducerIdsRecord": _producer_ids,
     "NoOpRecord": _nothing,
 }

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logcore.cli.output.record_lines import time_text
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
 from logcore.reading.nearest_names import nearest
+from logcore.texts import time_text
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import delta_log

@@ -464,6 +464,6 @@ def _by(commit: dict[str, Any]) -> str:
 
 
 def _at(time_ms: int | None) -> str:
-    from logcore.cli.output.record_lines import time_text
+    from logcore.texts import time_text
 
     return "" if time_ms is None else f" at {time_text(time_ms)}"

@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from itertools import groupby, islice
 from typing import TextIO, TypeVar
@@ -277,7 +277,7 @@ def _run(arguments: argparse.Namespace, notes: CommandNotes) -> int:
     beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
         notes.say(beyond)
-    with _output(arguments) as out:
+    with nullcontext(sys.stdout) if arguments.output is None else new_text(arguments.output) as out:
         if arguments.decode and arguments.snapshots:
             _dump_snapshots(arguments, options, logs, notes, out)
         elif side:
@@ -313,15 +313,6 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
         error(f"--format {arguments.format} is not for a terminal; use -o FILE")
     refuse_inside_source(arguments, arguments.output)
-
-
-@contextmanager
-def _output(arguments: argparse.Namespace) -> Iterator[TextIO]:
-    if arguments.output is None:
-        yield sys.stdout
-        return
-    with new_text(arguments.output) as stream:
-        yield stream
 
 
 def _committed_end(log: SourceLog, arguments: argparse.Namespace) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line, time_text, value_text
+from logcore.cli.output.record_lines import json_line, value_text
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.checked_segments import checked_batches
@@ -18,6 +18,7 @@ from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch
 from logcore.storage.discovery import shown
+from logcore.texts import time_text
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import committed_word, json_line, time_text
+from logcore.cli.output.record_lines import committed_word, json_line
 from logcore.cli.reading.arguments import (
     add_choice,
     add_high_watermark,
@@ -30,6 +30,7 @@ from logcore.reading.read_options import Notes, ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
+from logcore.texts import time_text
 
 NAMES = {
     "earliest": lookup.EARLIEST,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import json_line, time_text, value_text
+from logcore.cli.output.record_lines import json_line, value_text
 from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, add_remote, clock_ms, read_options
 from logcore.errors import LogError
 from logcore.garbage_collection import collector_paused
@@ -32,6 +32,7 @@ from logcore.reading.log_reading import LogReading, read_log, time_of
 from logcore.reading.read_options import ReadOptions
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.discovery import shown
+from logcore.texts import time_text
 from logcore.topics.coordinated_transactions import CoordinatedTransactions
 from logcore.topics.internal_topics import InternalTopic
 

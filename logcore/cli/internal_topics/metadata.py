@@ -12,12 +12,13 @@ import sys
 from collections.abc import Iterator
 
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import fields_line, json_line, time_text
+from logcore.cli.output.record_lines import fields_line, json_line
 from logcore.cli.reading.arguments import add_choice_of_moment, add_paths, moment_of, read_options
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import ReadState, read_cluster_state, zookeeper_states
 from logcore.reading.internal_topics.internal_logs import internal_logs
 from logcore.segments.filenames import DirectoryKind
+from logcore.texts import time_text
 from logcore.topics.cluster_states import TOPIC_RESOURCE, StateRow
 from logcore.topics.internal_topics import InternalTopic
 

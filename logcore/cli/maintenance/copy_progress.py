@@ -8,7 +8,7 @@ from logcore.cli.output.progress import ProgressLine, bytes_text
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, Proposal
-from logcore.logs.recovery.segment_recovery import Recover, RecoveredSegment
+from logcore.logs.recovery.segment_recovery import Recover, RecoveredSegment, watched_recovery
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import LOG_SUFFIX
 
@@ -51,14 +51,12 @@ class CopyProgress:
     def watched(self, recover: Recover) -> Recover:
         """Return a function that recovers a segment and counts its bytes."""
 
-        def counting(content: Buffer, base_offset: int, *rest: object, **more: object) -> RecoveredSegment:
-            recovered = recover(content, base_offset, *rest, **more)  # type: ignore[arg-type]
+        def count(content: Buffer, base_offset: int, _: RecoveredSegment) -> None:
             self._done += len(content) - self._sizes.get(base_offset, 0)
             self._sizes[base_offset] = len(content)
             self._show("read", self._done, self._total)
-            return recovered
 
-        return counting
+        return watched_recovery(recover, count)
 
     def writes(self, files: Proposal, directory: PartitionDirectory) -> dict[str, int]:
         """The new partition directory is written from now on; returns the size of each file."""

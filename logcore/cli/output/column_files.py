@@ -5,7 +5,6 @@ Only this module of the command line needs pyarrow. It is imported when one of i
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -15,9 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from logcore.cli.output.record_lines import base64_text
 from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.records.model import TimestampType
-from logcore.texts import json_shown
+from logcore.texts import json_shown, utf8_text
 
 ROWS = 65_536
 """Rows collected before a write, so that many small batches become few chunks."""
@@ -84,8 +84,8 @@ def _csv_table(rows: pa.Table, *, as_text: bool) -> pa.Table:
     }
     for name in ("key", "value"):
         values = rows.column(name).to_pylist()
-        texts = [_utf8(value) if as_text else None for value in values]
-        encoded = [_base64(value) if text is None else None for value, text in zip(values, texts, strict=True)]
+        texts = [utf8_text(value) if as_text else None for value in values]
+        encoded = [base64_text(value) if text is None else None for value, text in zip(values, texts, strict=True)]
         if as_text:
             columns[name] = pa.array(texts, pa.string())
         columns[f"{name}_base64" if as_text else name] = pa.array(encoded, pa.string())
@@ -97,16 +97,5 @@ def _csv_table(rows: pa.Table, *, as_text: bool) -> pa.Table:
 
 
 def _headers(headers: Sequence[dict[str, Any]] | None) -> str:
-    pairs = [[each["key"], _base64(each["value"])] for each in headers or ()]
+    pairs = [[each["key"], base64_text(each["value"])] for each in headers or ()]
     return json_shown(json.dumps(pairs, ensure_ascii=False))
-
-
-def _base64(content: bytes | None) -> str | None:
-    return None if content is None else base64.b64encode(content).decode("ascii")
-
-
-def _utf8(content: bytes | None) -> str | None:
-    try:
-        return None if content is None else content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None

@@ -11,7 +11,7 @@ import json
 from typing import TextIO
 
 from logcore.cli.output.plain_lines import PlainLines
-from logcore.cli.output.record_lines import control_name, json_line, time_text
+from logcore.cli.output.record_lines import control_name, json_line
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
@@ -20,7 +20,7 @@ from logcore.reading.segment_reading import is_read_in_bulk
 from logcore.records.batch import BatchHeader
 from logcore.records.model import TimestampType
 from logcore.records.record import Record
-from logcore.texts import json_shown
+from logcore.texts import json_shown, time_text
 from logcore.topics.decoded_records import DecodedRecord, decode_record
 from logcore.topics.internal_topics import InternalTopic, internal_topic
 

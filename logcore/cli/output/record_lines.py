@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 
 from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.errors import CorruptRecordError
@@ -21,9 +20,7 @@ from logcore.records.batch import BatchHeader
 from logcore.records.control import ControlType, control_type
 from logcore.records.record import Record
 from logcore.segments.filenames import TopicPartition
-from logcore.texts import java_text, json_shown, shown
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from logcore.texts import java_text, json_shown, shown, time_text, utf8_text
 
 
 def json_line(fields: Mapping[str, object]) -> str:
@@ -42,17 +39,17 @@ def record_fields(
         "timestamp_type": record.timestamp_type.kafka_name,
     }
     for name, content in (("key", record.key), ("value", record.value)):
-        text = _utf8(content) if as_text and content is not None else None
+        text = utf8_text(content) if as_text else None
         if text is not None:
             fields[name] = text
         elif as_text and content is not None:
-            fields[f"{name}_base64"] = _base64(content)
+            fields[f"{name}_base64"] = base64_text(content)
         else:
-            fields[name] = _base64(content)
-    fields["headers"] = [[java_text(name), _base64(content)] for name, content in record.headers]
+            fields[name] = base64_text(content)
+    fields["headers"] = [[java_text(name), base64_text(content)] for name, content in record.headers]
     fields["leader_epoch"] = None if leader_epoch < 0 else leader_epoch
-    if any(_utf8(name) is None for name, _ in record.headers):
-        fields["header_keys_raw"] = [_base64(name) for name, _ in record.headers]
+    if any(utf8_text(name) is None for name, _ in record.headers):
+        fields["header_keys_raw"] = [base64_text(name) for name, _ in record.headers]
     if control_type is not None:
         fields["control_type"] = control_type
     return fields
@@ -109,34 +106,19 @@ def line_of(form: LineForm, log: TopicPartition, header: BatchHeader, record: Re
     return json_line(fields)
 
 
-def time_text(timestamp_ms: int) -> str:
-    """Format a time as ISO-8601 in UTC; as a number outside of the years 1 to 9999."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
 def _time(timestamp_ms: int) -> str:
     return "no-timestamp" if timestamp_ms == -1 else time_text(timestamp_ms)
 
 
-def _base64(content: bytes | None) -> str | None:
+def base64_text(content: bytes | None) -> str | None:
+    """Return bytes in standard base64."""
     return None if content is None else base64.b64encode(content).decode("ascii")
-
-
-def _utf8(content: bytes) -> str | None:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _readable(content: bytes | None) -> str:
     if content is None:
         return "null"
-    text = _utf8(content)
+    text = utf8_text(content)
     return "0x" + content.hex() if text is None or not text.isprintable() else json.dumps(text, ensure_ascii=False)
 
 

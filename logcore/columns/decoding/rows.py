@@ -17,9 +17,8 @@ import pyarrow as pa
 from logcore.columns.kernels.call_frames import SLACK, Address, address_of
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.records_columns import HEADER_TYPE
-from logcore.columns.reference import is_utf8
 from logcore.columns.wanted import Place, Wanted
-from logcore.texts import java_text
+from logcore.texts import java_text, utf8_text
 
 _HELD_BYTES = 32 << 20
 """Scratch space grown beyond this for one table is given back afterwards."""
@@ -140,7 +139,7 @@ class RowBuffers:
 
     def _raw_names(self, frame: RecordsFrame, rows: int, names: list[bytes]) -> pa.Array[Any]:
         """Return the names of each row with a name that is not UTF-8; null for any other row."""
-        foreign = {name for name in set(names) if not is_utf8(name)}
+        foreign = {name for name in set(names) if utf8_text(name) is None}
         of_rows = [names[start:end] for start, end in pairwise(_int32(frame.to_header_ends, rows + 1))]
         return pa.array([None if foreign.isdisjoint(each) else each for each in of_rows], pa.list_(pa.binary()))
 

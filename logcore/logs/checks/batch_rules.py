@@ -34,6 +34,7 @@ from logcore.records.batch import TimestampType
 from logcore.records.control import ControlType
 from logcore.records.record import Oddities, Record
 from logcore.segments.scanning.scan import ScannedBatch
+from logcore.texts import utf8_text
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
 """0001-01-01T00:00:00Z, the earliest in a Delta table."""
@@ -78,7 +79,7 @@ class RecordSums:
             self.negative += timestamp < 0
             self.out_of_range += not MIN_TIMESTAMP_MS <= timestamp <= MAX_TIMESTAMP_MS
         for name, _ in record.headers:
-            self.names_not_utf8 += not _is_utf8(name)
+            self.names_not_utf8 += utf8_text(name) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +220,3 @@ class BatchRules:
                 "it for a consumer that begins after 0"
             )
             self._say("wrapper-offset-zero", message, batch)
-
-
-def _is_utf8(name: bytes) -> bool:
-    try:
-        name.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -9,14 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.segments.filenames import HIGH_WATERMARK_FILE
-from logcore.texts import shown
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from logcore.texts import shown, time_text
 
 
 def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
@@ -97,14 +94,5 @@ def cut_ends(ends: Iterable[StatedEnd], log_end: int, name: str = "") -> Iterato
 
 def times_of_change(high_watermark_ms: int, name: str, modified_ms: int) -> str:
     """When the checkpoint of high watermarks and the last segment were changed. Times are in epoch milliseconds."""
-    return (
-        f"{HIGH_WATERMARK_FILE} was written at {_time(high_watermark_ms)}, {name} changed last at {_time(modified_ms)}"
-    )
-
-
-def _time(time_ms: int) -> str:
-    try:
-        moment = _EPOCH + timedelta(milliseconds=time_ms)
-    except OverflowError:
-        return f"{time_ms} ms"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    written, changed = time_text(high_watermark_ms), time_text(modified_ms)
+    return f"{HIGH_WATERMARK_FILE} was written at {written}, {name} changed last at {changed}"

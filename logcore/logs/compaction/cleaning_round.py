@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from logcore.errors import LogError
 from logcore.logs.model.broker_line import BrokerLine
-from logcore.logs.model.partition_directory import BYTES, LazyBytes
+from logcore.logs.model.partition_directory import HeldBytes, LazyBytes
 from logcore.records.varint import Buffer
 from logcore.segments.side_files.offset_index import DEFAULT_INTERVAL_BYTES
 from logcore.segments.side_files.transaction_index import AbortedTransaction
@@ -28,7 +28,7 @@ class Uncleanable(LogError):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSegment:
+class SourceSegment(HeldBytes):
     """A segment to clean.
 
     Attributes:
@@ -54,16 +54,6 @@ class SourceSegment:
     aborted: tuple[AbortedTransaction, ...] = ()
     dirty_position: int = 0
     unreadable: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def content(self) -> Buffer:
-        """The segment's bytes; see `LazyBytes`."""
-        return self.held if isinstance(self.held, BYTES) else self.held.content
-
-    @property
-    def size(self) -> int:
-        """The number of bytes; nothing is read for it."""
-        return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
 
 @dataclass(frozen=True, slots=True)

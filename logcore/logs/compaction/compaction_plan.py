@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
 from logcore.logs.checks.validation import Reader, read_plainly
@@ -194,17 +194,8 @@ def _nothing(
         why,
         files=started_files(directory, start),
         removed={name: str(reason) for name, reason in start.dropped.items()},
-        root=_root_lines(directory, first_dirty_offset),
+        root=replace(directory.root_lines, first_dirty_offset=first_dirty_offset),
         findings=tuple(findings),
-    )
-
-
-def _root_lines(directory: PartitionDirectory, first_dirty_offset: int | None) -> RootLines:
-    return RootLines(
-        recovery_point=directory.recovery_point,
-        log_start_offset=directory.log_start_offset,
-        high_watermark=directory.high_watermark,
-        first_dirty_offset=first_dirty_offset,
     )
 
 
@@ -328,7 +319,7 @@ def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Clean
         segments=tuple(cleaned),
         replaced=tuple(replaced),
         first_dirty_offset=first_dirty,
-        root=_root_lines(plan.directory, first_dirty),
+        root=replace(plan.directory.root_lines, first_dirty_offset=first_dirty),
         removed=removed,
     )
 

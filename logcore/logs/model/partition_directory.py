@@ -44,13 +44,12 @@ class LazyBytes(Protocol):
         """More facts about the bytes; its `content` is all of them, in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFile:
-    """A file, and its mtime in milliseconds. `held` is its bytes, or an object that reads them."""
+class HeldBytes:
+    """Something with the bytes of a file in `held`, or with an object that reads them."""
 
-    name: str
+    __slots__ = ()
+
     held: Buffer | LazyBytes
-    modified_ms: int
 
     @property
     def content(self) -> Buffer:
@@ -58,14 +57,23 @@ class PartitionFile:
         return self.held if isinstance(self.held, BYTES) else self.held.content
 
     @property
-    def fetched(self) -> FetchedBytes | None:
-        """More facts about the bytes in `content`; None if there are none."""
-        return None if isinstance(self.held, BYTES) else self.held.fetched
-
-    @property
     def size(self) -> int:
         """The file's size in bytes; nothing is read for it."""
         return len(self.held) if isinstance(self.held, BYTES) else self.held.size
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile(HeldBytes):
+    """A file, and its mtime in milliseconds."""
+
+    name: str
+    held: Buffer | LazyBytes
+    modified_ms: int
+
+    @property
+    def fetched(self) -> FetchedBytes | None:
+        """More facts about the bytes in `content`; None if there are none."""
+        return None if isinstance(self.held, BYTES) else self.held.fetched
 
     def beginning(self, size: int, modified_ms: int) -> PartitionFile:
         """The first bytes of the file, with this mtime."""
@@ -119,6 +127,11 @@ class PartitionDirectory:
         """The base offsets of the segments with plain names, ascending."""
         found = (segment_base_offset(name) for name in self.files)
         return tuple(sorted(base_offset for base_offset in found if base_offset is not None))
+
+    @property
+    def root_lines(self) -> RootLines:
+        """The lines of the root files as they are."""
+        return RootLines(self.recovery_point, self.log_start_offset, self.high_watermark, self.first_dirty_offset)
 
 
 @dataclass(frozen=True, slots=True)

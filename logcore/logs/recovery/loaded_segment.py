@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.model.partition_directory import BYTES, LazyBytes
+from logcore.logs.model.partition_directory import HeldBytes, LazyBytes
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
@@ -24,7 +24,7 @@ _ENTRY = struct.Struct(">ii")
 _WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE
 
 
-class LoadedSegment:
+class LoadedSegment(HeldBytes):
     """A segment as the start sees it. Its files may change during the start."""
 
     def __init__(
@@ -35,16 +35,6 @@ class LoadedSegment:
         self.recovered: RecoveredSegment | None = None
         self._begun_with: dict[int, ProducerEntry] = {}
         self._ended_with: dict[int, ProducerEntry] = {}
-
-    @property
-    def content(self) -> Buffer:
-        """The segment's bytes; see `LazyBytes`."""
-        return self.held if isinstance(self.held, BYTES) else self.held.content
-
-    @property
-    def size(self) -> int:
-        """The number of bytes; nothing is read for it."""
-        return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
     def remember(
         self, result: RecoveredSegment, begun_with: dict[int, ProducerEntry], ended_with: dict[int, ProducerEntry]

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
@@ -581,6 +581,32 @@ class Loading:
             if name in self.disk and self.disk.file(name).size % entry_size:
                 content = bytes(self.disk.content(name))
                 self.disk.write(name, content[: len(content) // entry_size * entry_size])
+
+
+def started_with(
+    directory: PartitionDirectory,
+    files: Mapping[str, PartitionFile],
+    config: TopicConfig,
+    as_of_ms: int,
+    recover: Recover,
+) -> tuple[PartitionDirectory, Loading]:
+    """Start with only these files, as after a kill. If all of them are below the log's start, it does not count.
+
+    Returns:
+        The directory that was started with, and its start.
+
+    Raises:
+        WouldNotStart: A broker would not start on them.
+    """
+    alone = replace(directory, files=files, recovery_point=0, is_clean=False)
+    loading = Loading(alone, config, as_of_ms, recover, is_clean=False)
+    loading.run()
+    if not loading.removed:
+        return alone, loading
+    alone = replace(alone, log_start_offset=None)
+    loading = Loading(alone, config, as_of_ms, recover, is_clean=False)
+    loading.run()
+    return alone, loading
 
 
 class _Split(Exception):

@@ -9,7 +9,6 @@ are bytes after the last offset of a closed segment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,21 +20,19 @@ from logcore.logs.model.partition_directory import (
     PartitionDirectory,
     PartitionFile,
     ProposedFile,
-    RootLines,
     Write,
 )
-from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.loading import Loading
+from logcore.logs.recovery.loading import started_with
 from logcore.logs.recovery.losses import Bounds, Loss, is_damaged, kept_damage
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
-    DEFAULT_RULES,
     IndexRules,
     Recover,
     RecoveredSegment,
     WouldNotStart,
     recover_segment,
+    watched_recovery,
 )
 from logcore.logs.recovery.working_files import RecoveryStep
 from logcore.records.varint import Buffer
@@ -48,7 +45,6 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import INDEX_SUFFIXES, is_plain_name
 
 _TAILS = ("not-indexed", "bytes-after-segment")
@@ -80,7 +76,7 @@ def plan_reindex(
     def note_end(_: Buffer, base_offset: int, result: RecoveredSegment) -> None:
         ends[base_offset] = base_offset if result.is_odd else result.next_offset
 
-    recover = _watched(recover, note_end)
+    recover = watched_recovery(recover, note_end)
     whole = _all_at_once(directory, logs, config, as_of_ms, recover)
     if whole is None:
         whole = _one_by_one(directory, logs, config, as_of_ms, recover, read)
@@ -95,24 +91,6 @@ def plan_reindex(
         if name not in refused and is_damaged(content, base_offset, next_base, read):
             losses += kept_damage(content, base_offset, Bounds(next_base, directory.high_watermark))
     return replace(whole, losses=tuple(losses), log_start_offset=start, log_end_offset=end)
-
-
-def _watched(recover: Recover, watch: Callable[[Buffer, int, RecoveredSegment], None]) -> Recover:
-    """The same recovery. `watch` receives the content, the base offset and the result of each segment."""
-
-    def watched(
-        content: Buffer,
-        base_offset: int,
-        rules: IndexRules = DEFAULT_RULES,
-        *,
-        epochs: Epochs = (),
-        producers: ProducerReplay | None = None,
-    ) -> RecoveredSegment:
-        result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
-        watch(content, base_offset, result)
-        return result
-
-    return watched
 
 
 def _one_by_one(
@@ -155,7 +133,7 @@ def _all_at_once(
             raise WouldNotStart("it is damaged")
 
     try:
-        made, steps = _derived(directory, logs, config, as_of_ms, _watched(recover, refuse_damage))
+        made, steps = _derived(directory, logs, config, as_of_ms, watched_recovery(recover, refuse_damage))
     except WouldNotStart:
         return None
     return _plan(directory, made, None, steps, [])
@@ -169,10 +147,7 @@ def _plan(
     losses: list[Loss],
 ) -> RecoveryPlan:
     files, dropped = _with_the_rest(directory, made, first_damaged)
-    root = RootLines(
-        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
-    )
-    return RecoveryPlan(dict(sorted(files.items())), dropped, steps, tuple(losses), root)
+    return RecoveryPlan(dict(sorted(files.items())), dropped, steps, tuple(losses), directory.root_lines)
 
 
 def _is_log(name: str) -> bool:
@@ -239,12 +214,7 @@ def _derived(
     Raises:
         WouldNotStart: A broker would not start on them.
     """
-    alone = replace(directory, files=logs, recovery_point=0, is_clean=False)
-    loading = Loading(alone, config, as_of_ms, recover, is_clean=False)
-    loading.run()
-    if loading.removed:  # all of it is below the log's start, but its indexes are requested
-        loading = Loading(replace(alone, log_start_offset=None), config, as_of_ms, recover, is_clean=False)
-        loading.run()
+    _, loading = started_with(directory, logs, config, as_of_ms, recover)
     if {segment_file_name(base) for base in loading.disk.bases()} != set(logs):
         raise WouldNotStart("a start would split a segment of it, because its offsets have too wide a range")
     made = {name: file for name, file in loading.disk.files.items() if name.endswith(_SIDE_SUFFIXES)}

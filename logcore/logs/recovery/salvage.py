@@ -34,7 +34,7 @@ from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.model.topic_config import TopicConfig
-from logcore.logs.recovery.loading import Loading
+from logcore.logs.recovery.loading import started_with
 from logcore.logs.recovery.losses import Bounds, Damage, Loss, SegmentOffsets, missing_offsets, with_damage
 from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
@@ -139,14 +139,8 @@ def _loaded(
 ) -> RecoveryPlan:
     """Build side files for the salvaged logs by a start on them."""
     files = {name: _salvaged(directory, name, file, as_of_ms) for name, file in whole.items()}
-    salvaged = replace(directory, files=files, recovery_point=0, is_clean=False)
-    loading = Loading(salvaged, config, as_of_ms, recover, is_clean=False)
     try:
-        loading.run()
-        if loading.removed:
-            salvaged = replace(salvaged, log_start_offset=None)
-            loading = Loading(salvaged, config, as_of_ms, recover, is_clean=False)
-            loading.run()
+        salvaged, loading = started_with(directory, files, config, as_of_ms, recover)
     except WouldNotStart as error:
         return RecoveryPlan({}, refusal=f"Even the salvaged log would keep a broker from starting: {error}")
     result: dict[str, ProposedFile] = {}

@@ -23,6 +23,7 @@ LogSegment.recover, OffsetIndex.append, TimeIndex.maybeAppend, ProducerAppendInf
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -123,6 +124,24 @@ class Recover(Protocol):
         producers: ProducerReplay | None = ...,
     ) -> RecoveredSegment:
         """See `recover_segment`."""
+
+
+def watched_recovery(recover: Recover, watch: Callable[[Buffer, int, RecoveredSegment], None]) -> Recover:
+    """Return the same recovery. `watch` receives the content, the base offset and the result of each segment."""
+
+    def watched(
+        content: Buffer,
+        base_offset: int,
+        rules: IndexRules = DEFAULT_RULES,
+        *,
+        epochs: Epochs = (),
+        producers: ProducerReplay | None = None,
+    ) -> RecoveredSegment:
+        result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
+        watch(content, base_offset, result)
+        return result
+
+    return watched
 
 
 def recover_segment(

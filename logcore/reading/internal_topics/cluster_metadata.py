@@ -22,7 +22,7 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.messages.known_messages import MessageFamily, message_named
 from logcore.messages.reader import ReadMessage, UnreadMessage, UnreadReason, read_message
-from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records
+from logcore.reading.internal_topics.internal_logs import InternalRecord, internal_records, not_read
 from logcore.reading.internal_topics.zookeeper_nodes import read_nodes
 from logcore.reading.read_options import Notes
 from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD, BatchHeader
@@ -122,15 +122,13 @@ class MetadataRecords:
         """
         seen, forwarded = Notes(), 0
         for record in internal_records(self.log, seen, start=self.start, end=end):
-            for finding in seen.findings[forwarded:]:
-                self.notes.say(finding)
+            self.notes.say_all(seen.findings[forwarded:])
             forwarded = len(seen.findings)
             if record.offset > self._next_offset:
                 self._lose(self._next_offset)
             self._next_offset = record.offset + 1
             yield record
-        for finding in seen.findings[forwarded:]:
-            self.notes.say(finding)
+        self.notes.say_all(seen.findings[forwarded:])
         if (end is None or self._next_offset < end) and (
             self._ends_too_early or any(map(self._hides_the_end, seen.findings))
         ):
@@ -411,9 +409,7 @@ def add_record(
         return None
     unread = state.add(offset, record.timestamp, value)
     if unread is not None:
-        message = f"{place}, offset {record.offset}: {unread.detail}. The record does not count."
-        end = record.offset + 1
-        notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=end))
+        notes.say(not_read(place, record.offset, unread))
     return unread
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.internal_topics.cluster_metadata import Moment, note_unread_nodes, partitions_there
-from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.internal_topics.internal_logs import internal_records, not_read
 from logcore.reading.internal_topics.zookeeper_nodes import read_nodes
 from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
@@ -97,9 +97,7 @@ def group_states(log: SourceLog, notes: Notes, moment: Moment, rules: ReadRules)
             continue
         producer_id = record.producer_id if record.is_transactional else None
         for unread in states.add(record.offset, record.key, record.value, producer_id):
-            message = f"{log.topic_partition}, offset {record.offset}: {unread.detail}. The record does not count."
-            after = record.offset + 1
-            notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))
+            notes.say(not_read(log.topic_partition, record.offset, unread))
     for number, count in sorted(states.not_interpreted.items()):
         message = f"{log.topic_partition}: {count} records of type {number} are read and not interpreted."
         notes.say(found("message-not-interpreted", message))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from logcore.errors import CorruptRecordError, LogError
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
+from logcore.messages.reader import UnreadMessage
 from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, is_read_in_bulk, open_segment, steps
 from logcore.records.batch import BatchHeader
@@ -78,6 +79,12 @@ def internal_logs(
         place = " Name the folder metadata.log.dir of a controller." if topic is InternalTopic.CLUSTER_METADATA else ""
         notes.say(found("no-internal-topic", f"None of the {len(logs)} chosen logs is of {wanted}.{place}"))
     return chosen
+
+
+def not_read(place: object, offset: int, unread: UnreadMessage) -> Finding:
+    """Return the finding about a record that cannot be read, and so does not count."""
+    message = f"{place}, offset {offset}: {unread.detail}. The record does not count."
+    return found("message-not-read", message, start_offset=offset, end_offset=offset + 1)
 
 
 def internal_records(

@@ -11,7 +11,7 @@ from logcore.logs.model.paired_transactions import PairedState, PairedTransactio
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState
 from logcore.reading.internal_topics.cluster_metadata import partitions_there
-from logcore.reading.internal_topics.internal_logs import internal_records
+from logcore.reading.internal_topics.internal_logs import internal_records, not_read
 from logcore.reading.log_reading import LogReading, time_of
 from logcore.reading.read_options import Notes, ReadRules
 from logcore.reading.visible_offsets import visible_high_watermark
@@ -37,10 +37,7 @@ def read_coordinators(logs: Iterable[SourceLog], notes: Notes, rules: ReadRules)
                 if record.is_control:
                     continue
                 for unread in coordinated.add(record.key, record.value):
-                    where = f"{log.topic_partition}, offset {record.offset}"
-                    message = f"{where}: {unread.detail}. The record does not count."
-                    after = record.offset + 1
-                    notes.say(found("message-not-read", message, start_offset=record.offset, end_offset=after))
+                    notes.say(not_read(log.topic_partition, record.offset, unread))
             if len(notes.findings) > said:
                 coordinated.note_damage()
     return coordinated

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.records_columns import RECORDS_SCHEMA
-from logcore.columns.reference import is_utf8
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import DEFAULT_LIMITS, Limits
 from logcore.segments.scanning.scan import Stretch
-from logcore.texts import java_text
+from logcore.texts import java_text, utf8_text
 from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes
 from tests.sampling import examples
@@ -60,7 +59,7 @@ def test_visible_ranges_choose_rows_and_change_none(data: bytes, edges: list[int
 @stable
 @given(st.text(max_size=20))
 def test_names_that_are_text_come_back_as_they_were(text: str) -> None:
-    assert is_utf8(text.encode())
+    assert utf8_text(text.encode()) == text
     assert java_text(text.encode()) == text
 
 
@@ -70,6 +69,6 @@ def test_any_name_decodes_to_text_that_arrow_takes(name: bytes) -> None:
     columns = java_text(name)
     assert pa.array([columns], pa.string())[0].as_py() == columns
     assert ("\N{REPLACEMENT CHARACTER}" in columns) or columns.encode("utf-8") == name
-    if not is_utf8(name):
+    if utf8_text(name) is None:
         data = handmade.batch([handmade.record(0, headers=[(name, None)])])
         assert [row["header_keys_raw"] for row in rows(data)] == [[name]]
