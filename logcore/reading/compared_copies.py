@@ -290,7 +290,9 @@ def topic_ids_of(logs: Iterable[SourceLog]) -> list[Finding]:
     several = {topic: places for topic, places in ids.items() if len(places) > 1}
     return [
         found(
-            "topic-ids-differ", f"{topic} has several topic ids: {', '.join(f'{i} in {p}' for i, p in places.items())}."
+            "topic-ids-differ",
+            f"{topic} has several topic ids: {', '.join(f'{i} in {p}' for i, p in places.items())}.",
+            file=next(iter(places.values())),
         )
         for topic, places in several.items()
     ]

@@ -120,7 +120,15 @@ def _moved(
     seen = source.high_watermark
     if high_watermark is not None and seen is not None and seen < high_watermark:
         message = f"{source.topic_partition}: the source's high watermark is {seen}, and the lake's is {high_watermark}"
-        findings.append(found("high-watermark-fell", message, start_offset=seen, end_offset=high_watermark))
+        findings.append(
+            found(
+                "high-watermark-fell",
+                message,
+                file=source.directory,
+                start_offset=seen,
+                end_offset=high_watermark,
+            )
+        )
     known_start = log_start_offset or 0
     # Segments that came back below are found by themselves.
     is_lost = known_start > source.whole_log_start_offset and source.remote is None

@@ -441,6 +441,25 @@ def test_the_run_that_forgets_a_source_ends_with_the_code_of_the_lake(
         assert status(lake)[0] == 2
 
 
+def test_a_high_watermark_that_fell_is_said_until_a_run_of_its_source_finds_it_as_high_again(
+    two_disks: list[LogDirectory], tmp_path: Path, status: Status
+) -> None:
+    lake = str(tmp_path / "lake")
+    first, second = (["run", str(disk.path), "--lake", lake] for disk in two_disks)
+    two_disks[0].checkpoint("recovery-point", orders_0=5)
+    two_disks[0].high_watermarks(orders_0=5)
+    with without_spark():
+        assert (main(first), main(second)) == (0, 0)
+        two_disks[0].high_watermarks(orders_0=2)
+        assert main(first) == 1
+        assert main(second) == 0
+        code, said = status(lake)
+        assert (code, "high watermark is 2" in said) == (1, True), said
+        two_disks[0].high_watermarks(orders_0=5)
+        assert main(first) == 0
+        assert status(lake)[0] == 0
+
+
 def test_a_run_writes_a_lost_lake_json_again(tmp_path: Path, status: Status) -> None:
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "lake"
     source.partition("orders-0").append(5)
