@@ -322,20 +322,20 @@ def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd])
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
     row = row.without_given_up()
-    # A broker drops a log that ends below its start, and begins there.
-    cut = list(cut_ends(ends, max(row.next_offset, row.source_log_start_offset), row.topic_partition))
-    if row.high_watermark is None or row.high_watermark <= row.next_offset:
+    cut = list(cut_ends(ends, row.source_end_offset, row.topic_partition))
+    if row.high_watermark is None or row.high_watermark <= row.source_end_offset:
         return cut
     return [_beyond_log_end(row), *cut]
 
 
 def _beyond_log_end(row: LogRow) -> Finding:
     """Finding for a high watermark above the readable log end."""
+    above = ", its start, above all its batches" if row.source_end_offset > row.next_offset else ""
     return found(
         "high-watermark-beyond-log-end",
         f"{row.topic_partition}: the high watermark is {row.high_watermark}, but the log can be read only up to "
-        f"offset {row.next_offset}: committed records are missing at its end.",
-        start_offset=row.next_offset,
+        f"offset {row.source_end_offset}{above}: committed records are missing at its end.",
+        start_offset=row.source_end_offset,
         end_offset=row.high_watermark,
     )
 

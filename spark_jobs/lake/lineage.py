@@ -430,11 +430,11 @@ def _lost_end(log: LogRow, offset: int, findings: Iterable[Finding]) -> LedgerRo
     None if that is not certain. Ingest reports it only for a log that it read to its end, and it must be about the
     present state of the log. Bytes that were left for a later run are not missing.
     """
-    end = log.high_watermark
-    if end is None or not log.next_offset <= offset < end:
+    start, end = log.source_end_offset, log.high_watermark
+    if end is None or not start <= offset < end:
         return None
     said = {(each.start_offset, each.end_offset) for each in findings if each.rule == BEYOND_LOG_END}
-    if (log.next_offset, end) not in said:
+    if (start, end) not in said:
         return None
     names: dict[str, Any] = {"log": log.log, "topic": log.topic, "log_id": log.log_id, "partition": log.partition}
-    return LedgerRow(log.next_offset, end, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK, **names)
+    return LedgerRow(start, end, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK, **names)

@@ -158,6 +158,11 @@ class LogRow:
         return f"{self.topic}-{self.partition}"
 
     @property
+    def source_end_offset(self) -> int:
+        """Where the log ends. A broker drops a log that ends below its start, and begins there."""
+        return max(self.next_offset, self.source_log_start_offset)
+
+    @property
     def gap_evidence(self) -> tuple[tuple[int, int, str], ...]:
         """(start, end, why) of offsets that were deleted before they could be ingested."""
         return tuple((start, end, why) for start, end, why in json.loads(self.gaps))

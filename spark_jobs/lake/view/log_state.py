@@ -107,7 +107,7 @@ class LogState:
     @property
     def not_read(self) -> int:
         """Number of committed offsets after the last one that was read."""
-        return max((self.row.high_watermark or 0) - self.row.next_offset, 0)
+        return max((self.row.high_watermark or 0) - self.row.source_end_offset, 0)
 
     @property
     def unread_rest(self) -> str:

@@ -132,6 +132,9 @@ def test_a_log_that_lost_all_above_its_log_start_is_given_up_with_the_printed_co
         code, printed = lake.run()
         assert code == 2
         assert "the archive continues at" not in printed
+        assert "offsets [35, 40)" in printed
+        [row] = [line.split() for line in printed.splitlines() if line.startswith("orders-0 ")]
+        assert row[-2:] == ["5", "30"], "not read, published to"
     pasted(lake.capsys, printed, "--high-watermark log-end")
     for options in (["--high-watermark", "log-end"], []):
         assert lake.run(*options)[0] == 0

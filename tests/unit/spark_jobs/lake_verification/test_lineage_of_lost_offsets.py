@@ -67,6 +67,15 @@ def test_a_committed_offset_after_the_last_readable_one_is_missing(
     assert [finding["rule"] for finding in found["findings"]] == ["high-watermark-beyond-log-end"]
 
 
+def test_of_a_log_that_ends_below_its_start_only_committed_offsets_from_there_on_are_missing(
+    source: LogDirectory, orders: Partition, tmp_path: Path, capsys: Captured
+) -> None:
+    source.checkpoint("log-start", orders_0=12)
+    lake = taken(source, tmp_path, 14)
+    assert traced(lake, capsys, 11, code=0)["damaged"] is False
+    assert traced(lake, capsys, 12, code=2)["ledger"]["start_offset"] == 12
+
+
 @pytest.mark.parametrize("offset", [14, 99])
 def test_an_offset_above_the_high_watermark_is_not_lost(
     source: LogDirectory, orders: Partition, tmp_path: Path, capsys: Captured, offset: int
