@@ -4,7 +4,8 @@
     loglake runs LAKE --since 2026-03-01T18:00:00Z --job maintenance
     loglake runs LAKE --last 1 --format jsonl
 
-The newest run is first. A run that found nothing to do has no row, nor has one that was killed. A jsonl line has the
+The newest run is first. A run that found nothing to do has no row, nor has one that was killed. The newest failure of a
+job without a row is a line before the table. A jsonl line has the
 columns of the table but `logs`, in their order and with their names, times in epoch milliseconds; docs/tables.md says
 what they mean. Only reads, without a JVM and without Dagster.
 
@@ -64,7 +65,9 @@ def _show(options: argparse.Namespace) -> int:
     found = newest_runs(lake, most, options.since, is_wanted)
     if options.format == "jsonl":
         sys.stdout.writelines(json_line(run.columns) for run in found)
-    elif found:
+        return ExitCode.CLEAN
+    sys.stdout.writelines(f"{shown(line)}\n" for line in _without_row(lake, options))
+    if found:
         sys.stdout.writelines(f"{shown(line)}\n" for line in _text(found))
     else:
         killed = first_run_killed(lake, options.now_ms)
@@ -72,12 +75,25 @@ def _show(options: argparse.Namespace) -> int:
     return ExitCode.CLEAN
 
 
+def _without_row(lake: str, options: argparse.Namespace) -> Iterator[str]:
+    """The newest failure of each job, if it changed nothing: the run did not begin, or failed as the one before."""
+    from spark_jobs.lake.view.runs.run_ends import run_ends
+    from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
+
+    rows = newest_run_of_each_job(lake, JOBS)
+    for job, ends in run_ends(lake, rows).items():
+        is_wanted = options.job in (None, job) and (ends.failed_ms or 0) >= (options.since or 0)
+        if is_wanted and ends.is_failing and (job not in rows or rows[job].ended_ms != ends.failed_ms):
+            why = f"{ends.error}: {ends.unread}" if ends.unread else ends.error
+            yield f"{_time(ends.failed_ms or 0)}  {job}  failed and changed nothing, so it has no row: {why}"
+
+
 def _text(runs: Sequence[RunRow]) -> Iterator[str]:
     """A table of the runs; below each its phases, and what was wrong."""
     names = ("started", "job", "by", "outcome", "took", "logs", "segments", "bytes", "records", "lag")
     rows = [
         (
-            datetime.fromtimestamp(run.started_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            _time(run.started_ms),
             run.job,
             run.started_by,
             run.outcome,
@@ -114,6 +130,10 @@ def _notes(run: RunRow) -> Iterator[str]:
     ]
     if wrong:
         yield ", ".join(wrong)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _seconds(ms: int) -> str:

@@ -218,12 +218,19 @@ def test_a_run_whose_only_source_is_gone_is_an_error_of_the_lake(
         assert main(run) == 3
         code, said = status(lake)
         assert (code, f"{source.path} does not exist." in said) == (3, True), said
+        assert main(["runs", lake, "--last", "1"]) == 0
+        line = capsys.readouterr().out.splitlines()[0]
+        assert "intake  failed" in line
+        assert f"SourceUnread: {source.path} does not exist." in line
         assert main(["metrics", lake]) == 0
         figures = capsys.readouterr().out
         assert re.search(r'loglake_problems{[^}]*kind="unread-source"[^}]*} 1\n', figures), figures
         assert re.search(r"loglake_last_run_succeeded{[^}]*} 0\n", figures)
         (tmp_path / "away").rename(source.path)
         assert main(run) == 0
+        capsys.readouterr()
+        assert main(["runs", lake]) == 0
+        assert "failed" not in capsys.readouterr().out
         assert status(lake)[0] == 0
         assert main(["run", str(tmp_path / "misspelt"), "--lake", lake]) == 3  # none of the lake's sources
         assert status(lake)[0] == 0
