@@ -8,6 +8,7 @@ What the plans of maintenance say, as sentences: what is done to which log, how 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
     from ..run.outcome import RunOutcome
 
 
+LISTED_TABLES = 30
+"""Maximum number of tables whose paths are shown."""
 LISTED_PLANS = 20
 """Maximum number of entries of one kind shown of a plan."""
 
@@ -444,4 +447,7 @@ def verdict_line(
 
 def tables_lines(lake: str) -> list[str]:
     """Paths of the tables; the most used ones first."""
-    return [f"{name:<20}{shown_path(address)}" for name, address in tables_to_query(lake).items()]
+    lines = [f"{name:<19} {shown_path(address)}" for name, address in tables_to_query(lake).items()]
+    left = len(lines) - LISTED_TABLES
+    more = [f"and {left:,} more; `loglake query {shlex.quote(lake)}` lists all"] if left > 0 else []
+    return [*lines[:LISTED_TABLES], *more]

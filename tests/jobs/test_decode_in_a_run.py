@@ -143,6 +143,22 @@ def test_a_topic_that_waits_and_one_with_a_missing_row_are_failures_with_what_to
     assert "orders-0 of lake lake, offsets [0, 2): 2 rows of records, 1 decoded and 0 undecoded" in answer.description
 
 
+def test_a_run_lists_the_tables_of_topics_and_says_how_many_are_left_out(
+    lake: Decoded, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.write((b"a", b"one"))
+    command = ["run", str(lake.source.path), "--lake", lake.path, "--policies", str(lake.policies)]
+    assert main(command) == 0
+    tables = capsys.readouterr().out.partition("tables:\n")[2].splitlines()
+    assert f"  {'decoded/orders':<20}{Path(lake.path, 'tables', 'decoded', 'orders')}" in tables
+    monkeypatch.setattr("pipelines.command.summary.LISTED_TABLES", 2)
+    assert main(command) == 0
+    *_, last, more, verdict = capsys.readouterr().out.splitlines()
+    assert last.split()[0] == "offset_ledger"
+    assert more == f"  and {len(tables) - 3} more; `loglake query {lake.path}` lists all"
+    assert verdict == "nothing new"
+
+
 def test_everything_that_wrote_has_a_row_in_runs(lake: Decoded) -> None:
     def rows() -> list[tuple[str, str]]:
         found = DeltaTable(f"{lake.path}/tables/runs").to_pyarrow_table().sort_by("started_ms").to_pylist()

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.lake.cluster import last_reading
+from spark_jobs.lake.decoded.topic_tables import remembered_tables
 from spark_jobs.lake.delta.tables.delta_log import log_folder, newest_version
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.view.cluster_tables import cluster_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,10 @@ def tables_to_query(lake: str) -> dict[str, str]:
     Raises:
         StorageError: The object store did not answer.
     """
-    addresses = {spec.name: table_uri(lake, spec.name) for spec in TABLES.values() if spec.in_summary}
-    return {name: uri for name, uri in addresses.items() if storage.has_files(log_folder(lake, name))}
+    names = [spec.name for spec in TABLES.values() if spec.in_summary]
+    names += cluster_tables(lake) if last_reading.recall(lake) is not None else ()
+    there = {name: table_uri(lake, name) for name in names if storage.has_files(log_folder(lake, name))}
+    return there | {folder: storage.join(lake, "tables", folder) for folder in sorted(remembered_tables(lake))}
 
 
 def _plain(text: str) -> str:
