@@ -44,7 +44,7 @@ COMMANDS = {
     "compact": "one cleaner round, as the broker would do it",
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
-    "doctor": "whether this installation, its folders, lakes and sources are in order",
+    "doctor": "whether this installation works, and its folders, lakes and sources can be used",
     "completion": "completion of commands and options for bash, zsh and fish",
 }
 """The commands of this package, each in a module of its name; only the requested one is imported."""

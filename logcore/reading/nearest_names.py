@@ -53,8 +53,9 @@ def no_such(kind: str, pattern: str, names: Iterable[str]) -> str:
         return f"{pattern!r} matches no {kind}; the nearest names are {', '.join(close)}."
     if not known:
         return f"{pattern!r} matches no {kind}: there is none."
+    some = ", ".join(name or '""' for name in known[:MOST])
     more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
-    return f"{pattern!r} matches no {kind}; there are {', '.join(known[:MOST])}{more}."
+    return f"{pattern!r} matches no {kind}; there are {some}{more}."
 
 
 def unmatched(selection: LogSelection, topics: Iterable[str]) -> str:

@@ -153,5 +153,8 @@ def test_a_group_that_is_not_there_is_named_without_what_a_terminal_obeys(tmp_pa
     assert main(["groups", str(folder), "--group", "evil\x1b[32m\n"]) == 0
     err = capsys.readouterr().err
     assert err.endswith("--group 'evil\\x1b[32m\\n' matches no group; the nearest names are evil\\x1b[31m.\n")
+    made.commit((b"", ""), (b"orders", ""), 4, (b"", ""))
+    assert main(["groups", str(written(tmp_path / "again", {0: made})), "--group", "nope"]) == 0
+    assert capsys.readouterr().err.endswith('matches no group; there are "", evil\\x1b[31m.\n')
     assert main(["groups", str(folder), "--group", "evil\x1b[31m"]) == 0
     assert capsys.readouterr().out.startswith("evil\\x1b[31m  Classic")
