@@ -471,12 +471,16 @@ class JobReport(JsonContract, Generic[Outline_co]):
     """Those that no earlier run recorded; in JSON a finding and its place are one object."""
     plan: Outline_co = field(kw_only=True)
     """What there was to do, as a dry run prints it."""
-    used_executor: bool = False
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     engine: str = ""
     """What ran its tasks, and why: ``local: no Spark cluster is configured``; empty if it had no tasks."""
     left: tuple[str, ...] = ()
     """Topic partitions of which a later round of the same run takes more."""
+
+    @property
+    def used_executor(self) -> bool:
+        """Whether workers ran tasks of the job."""
+        return bool(self.engine)
 
     @classmethod
     def of(cls, config: JobConfig[Reported], plan: Reported, **more: Any) -> JobReport[Reported]:

@@ -95,7 +95,6 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         report,
         changed=removals.changes(finished),
         findings=tuple(new),
-        used_executor=executor is not None,
         metrics=metrics,
     )
 

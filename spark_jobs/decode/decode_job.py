@@ -229,10 +229,10 @@ def apply(
         return replace(topic.outline, retried=_retried(again) if executor is not None else None)
 
     commit = partial(_commit_topic, config)
-    return commit_topics(plan, config, results, describe, commit, _metrics, used_executor=executor is not None)
+    return commit_topics(plan, config, results, describe, commit, _metrics)
 
 
-def _metrics(topics: Sequence[DecodedOutline], _: Sequence[LogChange]) -> dict[str, Scalar]:
+def _metrics(topics: Sequence[DecodedOutline]) -> dict[str, Scalar]:
     return {
         "decoded": sum(topic.decoded or 0 for topic in topics),
         "undecoded": sum(sum((topic.undecoded or {}).values()) for topic in topics),

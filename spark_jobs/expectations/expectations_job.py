@@ -398,7 +398,6 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
         RangesOutline(expectations=outcomes, frame=tuple(frame), data_docs=page),
         changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
         findings=tuple(new),
-        used_executor=True,
         metrics={
             "success": evaluation.success,
             "ranges": len(plan.ranges),

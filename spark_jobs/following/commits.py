@@ -28,16 +28,14 @@ def commit_topics(
     results: Iterator[Result],
     describe: Callable[[Planned, Sequence[Result]], Described],
     commit: Commit[Planned, Result, Described],
-    metrics: Callable[[Sequence[Described], Sequence[LogChange]], Mapping[str, Scalar]],
-    *,
-    used_executor: bool,
+    metrics: Callable[[Sequence[Described]], Mapping[str, Scalar]],
 ) -> JobReport[FollowingOutline[Described]]:
     """Commit each topic; a topic that fails does not keep the others from their rows.
 
     Args:
         results: Of the tasks of all topics that are due, in their order.
         describe: Returns what the report says of a topic whose commit fails, or that is not due.
-        metrics: Figures of the report, from what it says of topics and logs.
+        metrics: Figures of the report, from what it says of topics.
 
     Raises:
         ConcurrentChange: Another process committed to a table meanwhile. Plan and run again.
@@ -69,8 +67,7 @@ def commit_topics(
         config,
         FollowingOutline(tuple(topics)),
         changed=tuple(changed),
-        used_executor=used_executor,
-        metrics={**metrics(topics, changed), "waiting": waiting},
+        metrics={**metrics(topics), "waiting": waiting},
     )
 
 

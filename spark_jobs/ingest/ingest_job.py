@@ -389,7 +389,6 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
         plan.outline,
         changed=tuple(log.change for log in done if log.rows or log.added),
         findings=tuple(new),
-        used_executor=executor is not None,
         metrics={
             "segments": len(added),
             "bytes": sum(segment.size for segment in added),

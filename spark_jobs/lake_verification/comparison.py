@@ -26,7 +26,8 @@ from spark_jobs.archived_rows.records_file import Piece, WriteTask, decoded
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.store import mapped_file, storage
+from spark_jobs.lake.segments.log_directory import slice_bytes
+from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
 
@@ -132,7 +133,7 @@ class Archive:
         """Return whether the segment's bytes still match its digest; computed once."""
         known = self._intact.get(identity)
         if known is None:
-            known = self._intact[identity] = self._digest_holds(self._segments[identity])
+            known = self._intact[identity] = _has_its_digest(self.lake, self._segments[identity])
         return known
 
     def why_gone(self, piece: Piece) -> str | None:
@@ -152,23 +153,13 @@ class Archive:
             archive.COMPACTION: "compaction removed records of these offsets from the archive",
         }.get(segment.retired_because or "", "the archived file is gone")
 
-    def _digest_holds(self, segment: Segment) -> bool:
-        end = segment.start + segment.size
-        try:
-            with (
-                mapped_file.mapped(
-                    segment.local_path(self.lake),
-                    segment.start,
-                    end,
-                    at_source=segment.lies_at_source,
-                    registered=segment.registered,
-                ) as mapped,
-                memoryview(mapped) as whole,
-                whole[segment.start : end] as content,
-            ):
-                return hashlib.sha256(content).hexdigest() == segment.digest
-        except (LogError, OSError):
-            return False
+
+def _has_its_digest(lake: str, segment: Segment) -> bool:
+    try:
+        with slice_bytes(lake, segment) as content:
+            return hashlib.sha256(content).hexdigest() == segment.digest
+    except (LogError, OSError):
+        return False
 
 
 class RowComparison:

@@ -61,9 +61,7 @@ def apply(
     """Bring each topic up to its frontiers; see :func:`~spark_jobs.following.commits.commit_topics`."""
     results = _results([task for topic in plan.due for task in topic.tasks], executor)
     commit = partial(_commit, config)
-    return commit_topics(
-        plan, config, results, lambda topic, _: topic.outline, commit, _metrics, used_executor=executor is not None
-    )
+    return commit_topics(plan, config, results, lambda topic, _: topic.outline, commit, _metrics)
 
 
 def _results(tasks: Sequence[LatestTask], executor: Executor | None) -> Iterator[LatestResult]:
@@ -87,7 +85,7 @@ def _spread(task: LatestTask, executor: Executor | None) -> LatestResult:
         return _died(task, f"did not finish ({error})")
 
 
-def _metrics(topics: Sequence[LatestOutline], _: Sequence[LogChange]) -> dict[str, Scalar]:
+def _metrics(topics: Sequence[LatestOutline]) -> dict[str, Scalar]:
     return {"rows_read": sum(log.rows_read for topic in topics for log in topic.logs or ())}
 
 

@@ -20,13 +20,14 @@ import pyarrow.parquet as pq
 from spark_jobs.lake.decoded.table_columns import with_columns
 from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import as_declared, has_value
-from spark_jobs.lake.delta.files.live_files import open_parquet
+from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.files.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
+from spark_jobs.optimize.file_runs import Merge
 from spark_jobs.policies.compression import DEFAULT, Compression
 from spark_jobs.reads import Reads
 
@@ -39,35 +40,23 @@ READ_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileMergeTask:
-    """Files of one table, in the order of their rows, and how many files they become."""
+    """Files to merge, and how the merged ones are written."""
 
     lake: str
-    table: str
-    partition_values: dict[str, str]
-    paths: tuple[str, ...]
-    """Paths relative to the table."""
-    sizes: tuple[int, ...]
-    """Bytes of each."""
-    rows: int
-    outputs: int
-    log_id: str | None
-    """For a table of records or of a topic: the log of all rows, with ``partition``."""
-    partition: int | None
+    merge: Merge
     extra: str = ""
     """The table's additional columns, as ``table_columns`` writes them."""
     compression: Compression = DEFAULT
-    separated_by: str | None = None
-    """Column whose values get a file each."""
 
     @property
     def reads(self) -> Reads:
         """What it reads."""
-        return Reads(self.table, self.paths[0])
+        return Reads(self.merge.table, self.merge.files[0].path)
 
     @property
     def spec(self) -> TableSpec:
         """The columns that are written."""
-        return with_columns(self.table, self.extra)
+        return with_columns(self.merge.table, self.extra)
 
 
 class NotMergeable(Exception):
@@ -76,20 +65,21 @@ class NotMergeable(Exception):
 
 def merge_files(task: FileMergeTask) -> WriteResult:
     """Write the rows of the task's files to fewer files."""
-    root, spec = table_uri(task.lake, task.table), task.spec
+    merge, spec = task.merge, task.spec
+    root = table_uri(task.lake, merge.table)
     written: list[WrittenFile] = []
     try:
-        proven = row_digest.are_recorded(root, task.paths)
+        proven = row_digest.are_recorded(root, (file.path for file in merge.files))
         for chunks in _separated(task):
-            source = _Source(chunks, sum(task.sizes) / task.outputs)
+            source = _Source(chunks, merge.size / merge.outputs)
             while not source.is_at_end:
                 rows_of_file, is_proven = source.next_file(), partial(bool, proven)
-                file = write_file(root, spec, rows_of_file, task.partition_values, is_proven, task.compression)
+                file = write_file(root, spec, rows_of_file, merge.partition_values, is_proven, task.compression)
                 if file is not None:
                     written.append(file)
         rows = sum(file.rows for file in written)
-        if rows != task.rows:
-            raise NotMergeable(f"the files hold {rows} rows where their statistics count {task.rows}")
+        if rows != merge.rows:
+            raise NotMergeable(f"the files hold {rows} rows where their statistics count {merge.rows}")
     except (NotMergeable, OSError, pa.ArrowException) as error:
         discard(root, [file.path for file in written])
         return WriteResult(error=str(error))
@@ -137,11 +127,11 @@ class _Source:
 
 def _separated(task: FileMergeTask) -> Iterator[Iterator[Weighed]]:
     """All rows in chunks, separately for each value of the column that separates the table's files."""
-    if task.log_id is not None or not task.spec.row_order:
+    if task.merge.log_id is not None or not task.spec.row_order:
         yield _chunks(_checked(task))
         return
-    rows, column = _sorted(task), task.separated_by
-    weight = sum(task.sizes) / max(rows.num_rows, 1)
+    rows, column = _sorted(task), task.merge.separated_by
+    weight = task.merge.size / max(rows.num_rows, 1)
     for value in [None] if column is None else rows.column(column).unique().to_pylist():
         chosen = rows if column is None else rows.filter(has_value(rows.column(column), value))
         yield _chunks((batch, weight) for batch in chosen.to_batches())
@@ -167,16 +157,16 @@ def _chunks(rows: Iterable[Weighed]) -> Iterator[Weighed]:
 
 def _checked(task: FileMergeTask) -> Iterator[Weighed]:
     """Rows file by file, with their bytes. Rows of records must belong to one log and have rising offsets."""
-    reached = -1
-    for path, size in zip(task.paths, task.sizes, strict=True):
-        for batch, weight_of_row in _rows_of(task, path, size):
-            if task.log_id is not None and batch.num_rows:
-                for column, value in (("log_id", task.log_id), ("partition", task.partition)):
+    merge, reached = task.merge, -1
+    for file in merge.files:
+        for batch, weight_of_row in _rows_of(task, file):
+            if merge.log_id is not None and batch.num_rows:
+                for column, value in (("log_id", merge.log_id), ("partition", merge.partition)):
                     if not pc.all(pc.equal(batch.column(column), pa.scalar(value)).fill_null(False)).as_py():  # type: ignore[arg-type]
-                        raise NotMergeable(f"{path} holds rows of another log than {task.log_id}/{task.partition}")
+                        raise NotMergeable(f"{file.path} holds rows of another log than {merge.log}")
                 offsets = batch.column("offset").to_numpy()
                 if offsets[0] <= reached or (np.diff(offsets) <= 0).any():
-                    raise NotMergeable(f"{path} holds offsets that do not rise from row to row and file to file")
+                    raise NotMergeable(f"{file.path} holds offsets that do not rise from row to row and file to file")
                 reached = int(offsets[-1])
             yield batch, weight_of_row
 
@@ -184,7 +174,7 @@ def _checked(task: FileMergeTask) -> Iterator[Weighed]:
 def _sorted(task: FileMergeTask) -> pa.Table:
     """All rows at once, in the table's order. Tasks of such tables are limited by rows."""
     schema, order = task.spec.file_schema, task.spec.row_order
-    batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
+    batches = [batch for file in task.merge.files for batch, _ in _rows_of(task, file)]
     rows = pa.Table.from_batches(batches, schema)
     keys = rows.select([column for column in order if column != FIRST_OF_SEGMENT])
     if FIRST_OF_SEGMENT in order:
@@ -202,18 +192,18 @@ def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array[Any]:
     return pa.array(np.array([base.get(name, 0) for name in names])[ids.indices.to_numpy()])  # type: ignore[no-any-return]
 
 
-def _rows_of(task: FileMergeTask, path: str, size: int) -> Iterator[Weighed]:
+def _rows_of(task: FileMergeTask, file: LiveFile) -> Iterator[Weighed]:
     """Rows of one file with the table's columns and types. A column or field that was added later is null."""
     schema = task.spec.file_schema
-    root = table_uri(task.lake, task.table)
+    path = storage.join(table_uri(task.lake, task.merge.table), file.path)
     try:
-        with open_parquet(storage.join(root, path), page_checksum_verification=True) as file:
-            meta = file.metadata
+        with open_parquet(path, page_checksum_verification=True) as opened:
+            meta = opened.metadata
             for group in range(meta.num_row_groups):
-                for batch in file.iter_batches(rows_at_a_time(meta.row_group(group)), row_groups=[group]):
-                    yield as_declared(batch, schema), size / max(meta.num_rows, 1)
+                for batch in opened.iter_batches(rows_at_a_time(meta.row_group(group)), row_groups=[group]):
+                    yield as_declared(batch, schema), file.size / max(meta.num_rows, 1)
     except pa.ArrowException as error:
-        raise NotMergeable(f"{path} can't be read: {error}") from error
+        raise NotMergeable(f"{file.path} can't be read: {error}") from error
 
 
 def rows_at_a_time(group: pq.RowGroupMetaData) -> int:

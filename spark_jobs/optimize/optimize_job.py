@@ -79,7 +79,6 @@ from spark_jobs.optimize.file_runs import RECORD_TABLES, Merge, Sizes, log_merge
 from spark_jobs.optimize.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.outlines import LeftTable, MergeOutline, OptimizeOutline, UnusedFile, UnusedFiles
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.policies.policies_file import Policies
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -317,12 +316,7 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
 
 def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None) -> JobReport[OptimizeOutline]:
     """Merge, write checkpoints, remove files. Without ``config.apply`` only report the plan."""
-    report = JobReport.of(
-        config,
-        plan.outline,
-        used_executor=executor is not None,
-        metrics={"applied": 0},
-    )
+    report = JobReport.of(config, plan.outline, metrics={"applied": 0})
     if not config.apply:
         return report
     done: list[tuple[Merge, list[WrittenFile]]] = []
@@ -387,8 +381,10 @@ def _merge(
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
     extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
-    policies = config.policies
-    tasks = [_task(config.lake, merge, extra[merge.table], policies) for merge in merges]
+    tasks = [
+        FileMergeTask(config.lake, merge, extra[merge.table], config.policies.compression_of(merge.topic))
+        for merge in merges
+    ]
     for merge, result in zip(merges, run_tasks(executor, merge_files, tasks), strict=True):
         if result.error is None:
             written.append((merge, list(result.files)))
@@ -445,23 +441,6 @@ def _damaged_files(lake: str, merge: Merge, problem: str) -> PlacedFinding:
         f"{way_out}",
     )
     return PlacedFinding(finding, merge.log, merge.topic, merge.partition)
-
-
-def _task(lake: str, merge: Merge, extra: str, policies: Policies) -> FileMergeTask:
-    return FileMergeTask(
-        lake=lake,
-        table=merge.table,
-        partition_values=dict(merge.partition_values),
-        paths=tuple(file.path for file in merge.files),
-        sizes=tuple(file.size for file in merge.files),
-        rows=merge.rows,
-        outputs=merge.outputs,
-        log_id=merge.log_id,
-        partition=merge.partition,
-        extra=extra,
-        compression=policies.compression_of(merge.topic),
-        separated_by=merge.separated_by,
-    )
 
 
 def _check_off(config: OptimizeConfig, floor_ms: int) -> int:

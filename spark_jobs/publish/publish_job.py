@@ -201,7 +201,6 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
         plan.outline,
         changed=tuple(_change(log, files[log.log]) for log in committed),
         findings=tuple(new),
-        used_executor=executor is not None,
         metrics={
             "records": sum(log.records for log in committed),
             "files": sum(len(files[log.log]) for log in committed),

@@ -204,7 +204,6 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | 
         plan.outline,
         changed=tuple(_changes(tasks, results)),
         findings=tuple(new),
-        used_executor=True,
         metrics={
             "logs": len(tasks),
             "segments": sum(result.segments for result in results),

@@ -14,7 +14,6 @@ A worker handles one log, from its segments to a directory, and only reads the a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -50,7 +49,6 @@ from logcore.segments.filenames import (
     segment_file_name,
 )
 from logcore.segments.side_files import checkpoints
-from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.partition_output import PartitionOutput, write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
 from spark_jobs.engine.executor import run_tasks
@@ -83,7 +81,13 @@ class RecoverLogPlan:
 
     row: LogRow
     segments: tuple[Segment, ...]
+    """Live segments in offset order; empty if retention removed the whole log."""
     first_dirty_offset: int | None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its segments."""
+        return sum(segment.size for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class RecoverPlan:
     @property
     def task_bytes(self) -> int | None:
         """Bytes that the tasks read; None: there are no tasks."""
-        return sum(segment.size for log in self.logs for segment in log.segments) if self.logs else None
+        return sum(log.bytes for log in self.logs) if self.logs else None
 
     @property
     def outline(self) -> RecoverOutline:
@@ -112,7 +116,7 @@ class RecoverPlan:
                     "log": log.row.log,
                     "topic_partition": log.row.topic_partition,
                     "segments": len(log.segments),
-                    "bytes": sum(s.size for s in log.segments),
+                    "bytes": log.bytes,
                 }
                 for log in self.logs
             )
@@ -145,7 +149,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
 def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport[RecoverOutline]:
     """Recover each log; write the directories only with ``config.apply``."""
     tasks = [_task(log, plan.policies, config) for log in plan.logs]
-    sizes = [sum(s.size for s in task.segments) for task in tasks]
+    sizes = [log.bytes for log in plan.logs]
     done: list[Done] = list(zip(plan.logs, run_tasks(executor, recover_log, tasks, sizes), strict=True))
     placed = [_refused(log, result.error) for log, result in done if result.error is not None]
     if config.apply:
@@ -162,7 +166,6 @@ def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = 
         ),
         changed=tuple(_changes(done)),
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
-        used_executor=executor is not None,
         metrics={
             "applied": config.apply,
             "logs": len(done),
@@ -189,21 +192,7 @@ def _task(log: RecoverLogPlan, policies: Policies, config: RecoverConfig) -> Rec
     row = log.row
     policy = policies.for_log(row.topic, row.topic_id) or TopicPolicy("*", ())
     out = os.path.join(config.out, row.topic_partition) if config.apply and config.out is not None else None
-    return RecoverTask(
-        lake=config.lake,
-        topic=row.topic,
-        partition=row.partition,
-        segments=log.segments,
-        topic_id=row.topic_id,
-        leader_epochs=row.leader_epochs,
-        log_end_offset=row.next_offset,
-        high_watermark=row.high_watermark,
-        first_dirty_offset=log.first_dirty_offset,
-        index_interval_bytes=policy.index_interval_bytes,
-        as_of_ms=config.as_of_ms,
-        salvage=config.salvage,
-        out=out,
-    )
+    return RecoverTask(config.lake, log, policy.index_interval_bytes, config.as_of_ms, config.salvage, out)
 
 
 def _write_root_files(config: RecoverConfig, done: Sequence[Done]) -> Iterator[PlacedFinding]:
@@ -244,14 +233,12 @@ def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -
     row, plan = log.row, result.plan or {}
     of = {name: getattr(row, name) for name in ("log", "topic", "log_id", "partition")}
     of |= {"run_id": config.run_id, "action": RECOVERY, "as_of_ms": config.as_of_ms}
-    before = sum(segment.size for segment in log.segments)
-    end = plan["log_end_offset"]
-    whole = f"offsets [{plan['log_start_offset']}, {end}) written as a log directory"
+    whole = f"offsets [{plan['log_start_offset']}, {plan['log_end_offset']}) written as a log directory"
     yield of | {
         "segment_id": None,
         "rule": "salvage" if config.salvage else "start",
         "reason": whole,
-        "bytes_before": before,
+        "bytes_before": log.bytes,
         "bytes_after": result.log_bytes,
     }
     by_name = {segment.base_offset: segment for segment in log.segments}
@@ -284,19 +271,10 @@ CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecoverTask:
-    """A log, and what its broker would know about it."""
+    """A log to recover, and how."""
 
     lake: str
-    topic: str
-    partition: int
-    segments: tuple[Segment, ...]
-    """Live segments in offset order; empty if retention removed the whole log."""
-    topic_id: str | None
-    leader_epochs: str
-    """JSON [[epoch, start offset], …], as ``logs`` keeps them."""
-    log_end_offset: int
-    high_watermark: int | None
-    first_dirty_offset: int | None
+    log: RecoverLogPlan
     index_interval_bytes: int
     as_of_ms: int
     salvage: bool
@@ -306,7 +284,7 @@ class RecoverTask:
     @property
     def reads(self) -> Reads:
         """What it reads."""
-        return Reads(f"{self.topic}-{self.partition}", None, None, self.log_end_offset)
+        return Reads(self.log.row.topic_partition, None, None, self.log.row.next_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +308,7 @@ Done = tuple[RecoverLogPlan, RecoveredLog]
 def recover_log(task: RecoverTask) -> RecoveredLog:
     """Recover one log."""
     try:
-        with segment_files(task.lake, task.segments, joined=True) as logs:
+        with segment_files(task.lake, task.log.segments, joined=True) as logs:
             return _recover(task, logs)
     except LogError as error:
         return RecoveredLog(error=str(error))
@@ -375,24 +353,23 @@ def _indexes(
 
 
 def _directory(task: RecoverTask, logs: dict[str, PartitionFile]) -> PartitionDirectory:
-    files = dict(logs)
-    begins_at = task.segments[0].base_offset if task.segments else task.log_end_offset
+    files, log, row = dict(logs), task.log, task.log.row
+    begins_at = log.segments[0].base_offset if log.segments else row.next_offset
     if not files:
         name = segment_file_name(begins_at)
         files[name] = PartitionFile(name, b"", task.as_of_ms)
-    epochs = tuple(EpochEntry(epoch, start) for epoch, start in json.loads(task.leader_epochs))
-    if epochs:
-        files[LEADER_EPOCH_FILE] = _file(task, LEADER_EPOCH_FILE, checkpoints.format_leader_epochs(epochs))
-    if task.topic_id is not None:
-        metadata = checkpoints.format_partition_metadata(task.topic_id)
+    if row.epochs:
+        files[LEADER_EPOCH_FILE] = _file(task, LEADER_EPOCH_FILE, checkpoints.format_leader_epochs(row.epochs))
+    if row.topic_id is not None:
+        metadata = checkpoints.format_partition_metadata(row.topic_id)
         files[PARTITION_METADATA_FILE] = _file(task, PARTITION_METADATA_FILE, metadata)
     return PartitionDirectory(
-        TopicPartition(task.topic, task.partition),
+        TopicPartition(row.topic, row.partition),
         files,
         recovery_point=0,
         log_start_offset=begins_at,
-        high_watermark=task.high_watermark,
-        first_dirty_offset=task.first_dirty_offset,
+        high_watermark=row.high_watermark,
+        first_dirty_offset=log.first_dirty_offset,
     )
 
 

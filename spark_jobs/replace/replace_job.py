@@ -387,7 +387,6 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
         plan.outline,
         changed=tuple(done.changed),
         findings=tuple(new),
-        used_executor=executor is not None,
         metrics={
             "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),
             "records": sum(int(change.metrics["records"] or 0) for change in done.changed),

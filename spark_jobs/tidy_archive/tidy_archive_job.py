@@ -65,20 +65,17 @@ CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class SegmentMergeTask:
-    """Slices to join, in offset order, and their totals from validation."""
+    """Slices to join."""
 
     lake: str
-    slices: tuple[Segment, ...]
-    batches: int
-    records: int
-    control_records: int
+    slices: Slices
     validated: tuple[str, ...] = ()
     """Ids that are validated and that no row of ``segments`` has: an earlier run may have stopped there."""
 
     @property
     def reads(self) -> Reads:
         """What it reads."""
-        return archive.reads_of(self.slices)
+        return archive.reads_of(self.slices.segments)
 
 
 def fit_together(before: Segment, after: Segment) -> bool:
@@ -112,7 +109,9 @@ def merge_slices(task: SegmentMergeTask) -> MergedSlices | NotMerged:
     try:
         merged = _joined(task)
         if merged.segment_id in task.validated:
-            _read_back(task.lake, merged)
+            path = merged.local_path(task.lake)
+            if mapped_file.digest_of(path, 0, merged.size) != merged.digest:
+                raise LogError("what was written cannot be read back as it was", file=path)
             return MergedSlices(merged, None)
         validated = validate_into_files(task.lake, merged)
     except LogError as error:
@@ -126,13 +125,13 @@ def merge_slices(task: SegmentMergeTask) -> MergedSlices | NotMerged:
 
 
 def _joined(task: SegmentMergeTask) -> Segment:
-    log = task.slices[0].log
-    with storage.staged(storage.join(task.lake, archive.log_folder(log))) as copy:
+    slices = task.slices.segments
+    with storage.staged(storage.join(task.lake, archive.log_folder(task.slices.log))) as copy:
         whole = hashlib.sha256()
         with open(copy.path, "xb") as file:
-            for each in task.slices:
+            for each in slices:
                 _append(task.lake, each, file, whole)
-        merged = _row(task.slices, whole.hexdigest())
+        merged = _row(slices, whole.hexdigest())
         copy.place(storage.join(task.lake, merged.path), modified_ms=merged.modified_ms)
     return merged
 
@@ -161,23 +160,9 @@ def _row(slices: Sequence[Segment], digest: str) -> Segment:
         generation=archive.GENERATION_INGESTED,
         sealed=last.sealed,
         modified_ms=last.modified_ms,
-        max_timestamp=_greatest(s.max_timestamp for s in slices),
+        max_timestamp=max((s.max_timestamp for s in slices if s.max_timestamp is not None), default=None),
         ending=next((s for s in reversed(slices) if s.last_batch_end is not None), last),
     )
-
-
-def _greatest(timestamps: Iterable[int | None]) -> int | None:
-    return max((timestamp for timestamp in timestamps if timestamp is not None), default=None)
-
-
-def _read_back(lake: str, merged: Segment) -> None:
-    path = merged.local_path(lake)
-    digest = hashlib.sha256()
-    with mapped_file.mapped(path) as mapped, memoryview(mapped) as content:
-        for start in range(0, len(content), CHUNK_BYTES):
-            digest.update(content[start : start + CHUNK_BYTES])
-    if digest.hexdigest() != merged.digest:
-        raise LogError("what was written cannot be read back as it was", file=path)
 
 
 def _difference(task: SegmentMergeTask, merged: Segment, validated: ValidatedSegment) -> str | None:
@@ -186,21 +171,14 @@ def _difference(task: SegmentMergeTask, merged: Segment, validated: ValidatedSeg
     if changed:
         return changed[0]
     counts = validated.counts
-    found = {
-        "verdict": counts.verdict,
-        "bytes": counts.valid_bytes,
-        "batches": counts.batches,
-        "records": counts.records,
-        "control records": counts.control_records,
+    compared = {
+        "verdict": (counts.verdict, str(End.CLEAN)),
+        "bytes": (counts.valid_bytes, merged.size),
+        "batches": (counts.batches, task.slices.total("batches")),
+        "records": (counts.records, task.slices.total("records")),
+        "control records": (counts.control_records, task.slices.total("control_records")),
     }
-    expected = {
-        "verdict": str(End.CLEAN),
-        "bytes": merged.size,
-        "batches": task.batches,
-        "records": task.records,
-        "control records": task.control_records,
-    }
-    wrong = [f"{name} {found[name]}, not {expected[name]}" for name in found if found[name] != expected[name]]
+    wrong = [f"{name} {found}, not {expected}" for name, (found, expected) in compared.items() if found != expected]
     return f"the joined segment was validated with other results than its slices: {', '.join(wrong)}" if wrong else None
 
 
@@ -360,7 +338,6 @@ def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor |
         report,
         changed=tuple(_changes(plan.removal, done)),
         findings=tuple(finding_rows.record(lake, placed, run_id, config.as_of_ms)),
-        used_executor=executor is not None,
         metrics={
             "applied": True,
             "deleted_segments": len(plan.removal.segments),
@@ -425,7 +402,7 @@ def _merge(
     Returns:
         The slices with the segment that they became, and findings about those that could not be joined.
     """
-    tasks = [_task(plan, config.lake, slices) for slices in plan.merges]
+    tasks = [SegmentMergeTask(config.lake, slices, plan.validated.get(slices.log, ())) for slices in plan.merges]
     results = run_tasks(executor, merge_slices, tasks, [slices.size for slices in plan.merges])
     done: list[tuple[Slices, MergedSlices]] = []
     placed: list[PlacedFinding] = []
@@ -449,17 +426,6 @@ def _merge(
     return [(slices, merged.segment) for slices, merged in done], placed
 
 
-def _task(plan: TidyArchivePlan, lake: str, slices: Slices) -> SegmentMergeTask:
-    return SegmentMergeTask(
-        lake,
-        slices.segments,
-        slices.total("batches"),
-        slices.total("records"),
-        slices.total("control_records"),
-        plan.validated.get(slices.log, ()),
-    )
-
-
 def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[tuple[Slices, MergedSlices]]) -> None:
     """Write rows of ``batches``, then of ``validations``, for the joined segments that have none."""
     expected = TableVersions(plan.table_versions)
@@ -473,13 +439,8 @@ def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[
             commits.delete(config.lake, name, ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
     commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
     rows = [_validation(slices, merged, validated) for slices, merged, validated in new]
-    commits.append(
-        config.lake,
-        "validations",
-        pa.Table.from_pylist(rows, schema=VALIDATIONS),
-        config.run_id,
-        expected=expected,
-    )
+    columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
+    commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
 def _validation(slices: Slices, merged: Segment, validated: ValidatedSegment) -> dict[str, object]:

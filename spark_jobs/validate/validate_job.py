@@ -421,7 +421,6 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
         plan.outline,
         changed=tuple(_change(log, counts.get(log.row.log, ()), ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
-        used_executor=True,
         metrics={
             "segments": len(validated),
             "batches": sum(result.counts.batches for _, result in validated),

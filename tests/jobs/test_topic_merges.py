@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,9 +231,8 @@ def test_a_merge_whose_statistics_lie_about_the_log_writes_nothing(lake: TwoLogs
     [merge] = [each for each in optimize_job.plan(config(lake)).merges if each.table == "undecoded/orders"]
     folder = Path(lake.path) / "tables" / "undecoded" / "orders"
     there = sorted(folder.glob("*.parquet"))
-    paths, sizes = zip(*((file.path, file.size) for file in merge.files), strict=True)
     extra = extra_columns(lake.path, merge.table)
-    result = merge_files(FileMergeTask(lake.path, merge.table, {}, paths, sizes, merge.rows, 1, merge.log_id, 1, extra))
+    result = merge_files(FileMergeTask(lake.path, replace(merge, partition=1), extra))
     assert result.error is not None
     assert "holds rows of another log" in result.error
     assert sorted(folder.glob("*.parquet")) == there

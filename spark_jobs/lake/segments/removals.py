@@ -39,7 +39,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
-from spark_jobs.lake.store import mapped_file
+from spark_jobs.lake.segments.log_directory import slice_bytes
 from spark_jobs.lake.table_specs import LOG_ACTIONS
 from spark_jobs.outlines import UnfinishedOutline
 
@@ -181,16 +181,8 @@ def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segme
     """Count the records of each segment in a replacement that they share, by reading that file once."""
     visible = ((min(each.base_offset for each in segments), max(each.next_offset for each in segments)),)
     wanted = Wanted(columns=("offset",), visible=visible, as_counted=True)
-    bounds = (replacement.start, replacement.start + replacement.size)
-    at_source = replacement.lies_at_source
     counts = {each.segment_id: 0 for each in segments}
-    with (
-        mapped_file.mapped(
-            replacement.local_path(lake), *bounds, at_source=at_source, registered=replacement.registered
-        ) as mapped,
-        memoryview(mapped) as whole,
-    ):
-        content = whole[bounds[0] : bounds[1]]
+    with slice_bytes(lake, replacement) as content:
         base = replacement.base_offset
         for item in decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted):
             if not isinstance(item, Stretch):
@@ -198,7 +190,6 @@ def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segme
                 for each in segments:
                     first, end = np.searchsorted(offsets, (each.base_offset, each.next_offset))
                     counts[each.segment_id] += int(end - first)
-        content.release()
     return counts
 
 

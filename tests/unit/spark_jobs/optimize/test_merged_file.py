@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
-from spark_jobs.optimize.file_runs import RECORD_TABLES
+from spark_jobs.optimize.file_runs import RECORD_TABLES, Merge
 from spark_jobs.optimize.merged_file import FileMergeTask, merge_files
 
 
@@ -31,11 +32,8 @@ def test_rows_of_two_files_are_in_the_order_of_the_table(tmp_path: Path, name: s
         write_file(table_uri(lake, name), spec, [pa.RecordBatch.from_pylist([row(name, log)], spec.schema)], {})
         for log in ("b", "a")
     ]
-    files = [file for file in written if file is not None]
-    task = FileMergeTask(
-        lake, name, {}, tuple(f.path for f in files), tuple(f.size for f in files), 2, 1, log_id=None, partition=None
-    )
-    result = merge_files(task)
+    files = tuple(LiveFile(file.path, file.size, 1, {}, {}, {}) for file in written if file is not None)
+    result = merge_files(FileMergeTask(lake, Merge(name, {}, files, 1)))
     assert result.error is None
     (merged,) = result.files
     rows = pq.read_table(Path(table_uri(lake, name)) / merged.path).to_pylist()

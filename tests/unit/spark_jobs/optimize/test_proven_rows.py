@@ -17,6 +17,7 @@ from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.optimize.file_runs import Merge
 from spark_jobs.optimize.merged_file import FileMergeTask, merge_files
 
 LOG_ID = "AAAAAAAAAAAAAAAAAAAAAA.0"
@@ -46,20 +47,9 @@ def written_again_by_another(lake: str, name: str, path: str) -> None:
 
 def merge(lake: str, *paths: str) -> WriteResult:
     """The result of merging files of one log."""
-    sizes = tuple(Path(table_uri(lake, "records"), path).stat().st_size for path in paths)
-    task = FileMergeTask(
-        lake=lake,
-        table="records",
-        partition_values={"topic": "orders"},
-        paths=paths,
-        sizes=sizes,
-        rows=2 * len(paths),
-        outputs=1,
-        log_id=LOG_ID,
-        partition=0,
-        extra="",
-    )
-    return merge_files(task)
+    there = {file.path: file for file in newest_files(lake, "records")}
+    files = tuple(there[path] for path in paths)
+    return merge_files(FileMergeTask(lake, Merge("records", {"topic": "orders"}, files, 1, "orders", LOG_ID, 0)))
 
 
 def test_merged_rows_of_our_own_files_have_a_digest(tmp_path):
