@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.archived_rows.records_file import Piece, WriteTask
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
@@ -45,9 +46,7 @@ class ArchivedBytes:
         wanted = sorted(logs)
         if not wanted:
             return cls(lake, {}, {}, {})
-        segments: dict[str, list[Segment]] = {}
-        for segment in archive.ingested_segments(lake, wanted):
-            segments.setdefault(segment.log, []).append(segment)
+        segments = by_key(archive.ingested_segments(lake, wanted), lambda segment: segment.log)
         columns = ["segment_id", "split_points", "as_of_ms"]
         rows = read_rows(lake, "validations", columns, [("log", "in", wanted)])
         ids = rows["segment_id"].to_pylist()

@@ -30,6 +30,7 @@ from logcore.logs.model.transactions import TransactionState
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import WriteTask, decoded
 from spark_jobs.engine.executor import run_tasks
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
@@ -131,9 +132,8 @@ def plan(
     ids = [application for log in decided for application in _applications(log)]
     recorded = commits.versions(lake, TABLE, ids)
     table = open_table(lake, TABLE)
-    files: dict[tuple[str, str | None], list[LiveFile]] = {}
-    for file in live_files(table) if table is not None else ():
-        files.setdefault((file.partition_values["topic"], file.log_id), []).append(file)
+    live = live_files(table) if table is not None else ()
+    files = by_key(live, lambda file: (file.partition_values["topic"], file.log_id))
     plans = []
     for log, frontier_offset in sorted(decided.items()):
         first = ledger[log][0]

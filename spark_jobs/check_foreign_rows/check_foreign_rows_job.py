@@ -174,7 +174,7 @@ def compare_file(task: ComparisonTask) -> Comparison:
     except (DataUnreadable, FileNotFoundError) as error:
         result = compared.finish()
         start, end = file.min_offset or 0, (file.max_offset or 0) + 1
-        result.differences.append(Range(_log_of(file), start, end, f"the file cannot be read ({error})"))
+        result.differences.append(Range(file.log or "", start, end, f"the file cannot be read ({error})"))
     return result
 
 
@@ -187,10 +187,6 @@ def _doubled(lake: str, ours: LogRuns, path: str) -> Iterator[Range]:
         for low, high in zip(mine.starts, mine.ends, strict=True):
             for start, end in other.within(int(low), int(high)):
                 yield Range(log, start, end, f"the offset is in the file {path} too")
-
-
-def _log_of(file: LiveFile) -> str:
-    return f"{file.log_id}/{file.partition}" if file.log_id is not None and file.partition is not None else ""
 
 
 def _findings(lake: str, file: LiveFile, result: Comparison) -> Iterator[PlacedFinding]:

@@ -13,6 +13,7 @@ from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.read_options import Notes, ReadOptions
 from logcore.segments.filenames import DirectoryKind
 from logcore.topics.internal_topics import InternalTopic
+from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster_columns import COMMITTED, TENTATIVE, UNKNOWN_CLUSTER
 
 NOT_READ = ("unreadable", "source-changed")
@@ -66,9 +67,7 @@ def clusters_of(logs: Iterable[SourceLog], name: str | None) -> list[ClusterLogs
         logs: All replicas at the sources.
         name: Is used in place of the id that a source states; None: the id is used.
     """
-    found: dict[str, list[SourceLog]] = {}
-    for log in logs:
-        found.setdefault(name or log.cluster_id or UNKNOWN_CLUSTER, []).append(log)
+    found = by_key(logs, lambda log: name or log.cluster_id or UNKNOWN_CLUSTER)
     return [ClusterLogs(cluster, ComparedCopies(logs).of_each(logs)[0]) for cluster, logs in sorted(found.items())]
 
 

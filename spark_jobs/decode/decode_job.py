@@ -50,6 +50,7 @@ from spark_jobs.lake.decoded.followed_topics import POLICY, REPLACED, SCHEMAS, S
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, decoded_spec, topic_table, undecoded_spec
 from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.files.file_contents import within
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.repair_commands import follow_command, topic_command
@@ -129,19 +130,13 @@ def given_up_rows(lake: str, topic: str, log_id: str, partition: int, start: int
     table = topic_table(lake, UNDECODED, topic)
     found: dict[int, str] = {}
     for file in table.files():
-        holds = file.may_hold("log_id", log_id) and file.may_hold("partition", partition)
-        if not (holds and file.may_reach("offset", start) and (file.min_offset is None or file.min_offset < end)):
+        if not file.may_have(log_id, partition, start, end):
             continue
         for batch in table.batches(file, ["log_id", "partition", "offset", "reason", "part"]):
-            for row in batch.filter(_is_given_up(batch)).to_pylist():
-                is_inside = row["log_id"] == log_id and row["partition"] == partition
-                if is_inside and start <= row["offset"] < end:
-                    found[row["offset"]] = row["part"]
+            rows = within(batch, (log_id, partition), start, end)
+            given_up = pc.equal(rows["reason"].cast(pa.string()), pa.scalar(Reason.DECODER_DIED.value))
+            found |= {row["offset"]: row["part"] for row in rows.filter(given_up).to_pylist()}
     return found
-
-
-def _is_given_up(batch: pa.RecordBatch) -> pa.BooleanArray:
-    return pc.equal(batch["reason"].cast(pa.string()), pa.scalar(Reason.DECODER_DIED.value))
 
 
 def _tried(

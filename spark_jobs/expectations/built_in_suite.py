@@ -17,6 +17,7 @@ from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.expectations.range_checks import CHECKS, DECODED_CHECKS, SUITE, Check
 from spark_jobs.expectations.user_suites import FRAME_RANGES, Suite, published_frame, within_ranges
+from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.outlines import ExpectationResult, RangePlan
@@ -52,9 +53,7 @@ def _without_rows(check: Check, is_met: bool) -> ExpectationResult:
 
 def check_decoded(lake: str, ranges: Sequence[RangePlan], spark: SparkSession) -> list[ExpectationResult]:
     """Evaluate the checks of decoded topics; returns nothing where no row of the ranges was decoded yet."""
-    by_topic: dict[str, list[RangePlan]] = {}
-    for each in ranges:
-        by_topic.setdefault(each.topic, []).append(each)
+    by_topic = by_key(ranges, lambda each: each.topic)
     of_topics = list(by_topic.values())
     return _evaluate("decoded_records", DECODED_CHECKS, of_topics, partial(_decoded, lake, spark), spark)
 

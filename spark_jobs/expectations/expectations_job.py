@@ -252,10 +252,7 @@ class ByPlace:
             file
             for known in (partition, None)
             for file in self._files.get((topic, known), ())
-            if file.may_hold("partition", partition)
-            and file.may_hold("log_id", log_id)
-            and file.may_reach("offset", start)
-            and file.least.get("offset", start) < end
+            if file.may_have(log_id, partition, start, end)
         ]
         return tuple(sorted(chosen, key=lambda file: (file.least.get("offset", -1), file.path)))
 

@@ -25,6 +25,7 @@ import pyarrow.dataset as ds
 
 from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING
+from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.topic_tables import DECODED, topic_table
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
@@ -334,9 +335,7 @@ class Suite:
             ranges: The ranges.
             by_topic: Whether each topic has a table of its own.
         """
-        by_table: dict[str, list[PublishedRange]] = {}
-        for each in ranges:
-            by_table.setdefault(each.topic if by_topic else "records", []).append(each)
+        by_table = by_key(ranges, lambda each: each.topic if by_topic else "records")
         for waiting in by_table.values():
             for at in range(0, len(waiting), FRAME_RANGES):
                 some = waiting[at : at + FRAME_RANGES]

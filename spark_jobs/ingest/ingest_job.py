@@ -53,6 +53,7 @@ from spark_jobs.contracts import IngestConfig, JobReport
 from spark_jobs.engine.executor import run_tasks
 from spark_jobs.engine.task_groups import SHARED_BYTES, SHARED_TASKS, shared
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
+from spark_jobs.groups import by_key
 from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, segment_slices, source_changes
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.intake_results import IntakeExecutor
@@ -451,9 +452,7 @@ def _discover(paths: Sequence[str], remembered: RememberedReads | None, policies
 def _held(
     config: IngestConfig, cluster: str | None, read: Sequence[Segment], remembered: RememberedReads | None
 ) -> LakeSnapshot:
-    segments: dict[str, list[Segment]] = {}
-    for segment in read:
-        segments.setdefault(segment.log, []).append(segment)
+    segments = by_key(read, lambda segment: segment.log)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
     rows = archive.read_logs(config.lake)
     holes = late_segments.holes_of(config.lake, rows, segments)
@@ -469,9 +468,7 @@ def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
     """
     if not logs:
         return
-    now: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, logs, live=False, joined=False):
-        now.setdefault(segment.log, []).append(segment)
+    now = by_key(archive.read_segments(lake, logs, live=False, joined=False), lambda segment: segment.log)
     for log in logs:
         if sorted(map(repr, now.get(log, ()))) != sorted(map(repr, held.segments.get(log, ()))):
             raise ConcurrentChange(f"The segments of {log} were changed while its growth was planned.")

@@ -24,6 +24,7 @@ from logcore.errors import LogError
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import Piece, WriteTask, decoded
 from spark_jobs.errors import StorageError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import slice_bytes
@@ -101,9 +102,7 @@ class Archive:
 
     def _within(self, log: str, start: int, end: int) -> list[Segment]:
         if not self._spans:
-            by_log: dict[str, list[Segment]] = {}
-            for segment in self._segments.values():
-                by_log.setdefault(segment.log, []).append(segment)
+            by_log = by_key(self._segments.values(), lambda segment: segment.log)
             for name, some in by_log.items():
                 some.sort(key=lambda segment: segment.base_offset)
                 firsts = np.array([segment.base_offset for segment in some], dtype=np.int64)

@@ -166,14 +166,10 @@ def _logs_in(state: StateTables, name: str, file: LiveFile) -> Sequence[str]:
     """The logs that a file of records may have rows of, by its statistics."""
     if name not in RECORD_TABLES:
         return ()
-    if file.log_id is not None and file.partition is not None:
-        return (f"{file.log_id}/{file.partition}",)
+    if file.log is not None:
+        return (file.log,)
     split = ((log, *log.rpartition("/")[::2]) for log in sorted(state.known_logs()))
-    return [
-        log
-        for log, log_id, partition in split
-        if file.may_hold("partition", int(partition)) and file.may_hold("log_id", log_id)
-    ]
+    return [log for log, log_id, partition in split if file.may_have(log_id, int(partition))]
 
 
 def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
@@ -245,13 +241,11 @@ class DataFile:
         topic = file.partition_values.get("topic")
         partition = file.partition
         name = "" if topic is None else f" of {topic}-{partition}" if partition is not None else f" of topic {topic}"
-        if log is None and file.log_id is not None and partition is not None:
-            log = f"{file.log_id}/{partition}"
         return finding(
             rule,
             f"Table {self.table}: the file {file.path}{name}: {message}",
             table=self.table,
-            log=log,
+            log=log or file.log,
             topic=topic,
             partition=partition,
             file=self.path,

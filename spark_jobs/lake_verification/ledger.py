@@ -34,6 +34,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check
 from logcore.logs.rules.advice import maintain_command
 from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
 from spark_jobs.errors import JobError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -235,11 +236,9 @@ def compare_shuffled(executor: ShufflingExecutor, lake: str, logs: Sequence[Comp
     if not parts:
         return {}
     shuffle = Shuffle(emit_offsets, list(tasks.values()), compare_ranges, parts, sizes=list(sizes.values()))
-    found: dict[str, list[ComparedOffsets]] = {}
-    for part, compared in zip(parts, shuffled(executor, shuffle), strict=True):
-        for chosen, one in zip(part, compared, strict=True):
-            found.setdefault(chosen.log, []).append(one)
-    return {log: ComparedOffsets.joined(of_log) for log, of_log in found.items()}
+    results = zip(parts, shuffled(executor, shuffle), strict=True)
+    found = by_key((pair for both in results for pair in zip(*both, strict=True)), lambda pair: pair[0].log)
+    return {log: ComparedOffsets.joined(one for _, one in of_log) for log, of_log in found.items()}
 
 
 def _bounds(files: Sequence[LiveFile]) -> tuple[list[int], list[int]]:
@@ -325,21 +324,13 @@ def files_of(state: StateTables, logs: Iterable[str]) -> Iterator[tuple[str, lis
 
 def _files_by_log(state: StateTables) -> dict[str | None, list[LiveFile]]:
     """Files of ``records`` by their log; those of several logs are at None."""
-    found: dict[str | None, list[LiveFile]] = {}
-    for file in state.tables["records"].files if "records" in state.tables else ():
-        log = None if file.log_id is None or file.partition is None else f"{file.log_id}/{file.partition}"
-        found.setdefault(log, []).append(file)
-    return found
+    return by_key(state.tables["records"].files if "records" in state.tables else (), lambda file: file.log)
 
 
 def _may_hold(state: StateTables, file: LiveFile, log: str) -> bool:
     log_id, _, partition = log.rpartition("/")
     topic = state.topic_of(log)
-    return (
-        (topic is None or file.partition_values.get("topic") == topic)
-        and file.may_hold("partition", int(partition))
-        and file.may_hold("log_id", log_id)
-    )
+    return topic in (None, file.partition_values.get("topic")) and file.may_have(log_id, int(partition))
 
 
 def compare_rows(executor: ShufflingExecutor, state: StateTables, things: Sequence[Thing]) -> list[Thing]:

@@ -18,6 +18,7 @@ from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules.advice import made_again
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.errors import StorageError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_uri
@@ -110,19 +111,14 @@ class StateTables:
     def segments_of(self, log: str) -> Sequence[Segment]:
         """All segments of a log, also retired ones."""
         if self._by_log is None:
-            self._by_log = {}
-            for segment in self.segments:
-                self._by_log.setdefault(segment.log, []).append(segment)
+            self._by_log = by_key(self.segments, lambda segment: segment.log)
         return self._by_log.get(log, ())
 
     @property
     def feeding(self) -> Mapping[str, Sequence[Segment]]:
         """Segments from which ledger and rows are derived, by log, in offset order."""
         if self._feeding is None:
-            self._feeding = {}
-            for segment in self.segments:
-                if segment.feeds:
-                    self._feeding.setdefault(segment.log, []).append(segment)
+            self._feeding = by_key((s for s in self.segments if s.feeds), lambda segment: segment.log)
         return self._feeding
 
     def held(self) -> ArchivedBytes:

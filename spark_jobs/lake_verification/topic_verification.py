@@ -19,6 +19,7 @@ from logcore.columns.cleaning.offset_map import Offsets
 from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import NOT_WANTED
 from spark_jobs.errors import StorageError, TableUnreadable
+from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.balance import balances
 from spark_jobs.lake.decoded.followed_topics import POLICY, keeps_tombstones
 from spark_jobs.lake.decoded.topic_tables import (
@@ -30,6 +31,7 @@ from spark_jobs.lake.decoded.topic_tables import (
     topic_table,
 )
 from spark_jobs.lake.delta.files import row_digest
+from spark_jobs.lake.delta.files.file_contents import of_log
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files, open_parquet
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables import delta_log
@@ -107,16 +109,13 @@ def _newest(lake: str, files: Sequence[LiveFile], span: Span, *, keeps_tombstone
 
 
 def _offsets(table: Table, files: Sequence[LiveFile], log: LogRow) -> Offsets:
-    parts = [np.zeros(0, np.int64)]
-    for file in files:
-        if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
-            continue
-        for batch in table.batches(file, ["log_id", "partition", "offset"]):
-            of_log = (np.asarray(batch["partition"]) == log.partition) & (
-                np.asarray(batch["log_id"].to_numpy(zero_copy_only=False)) == log.log_id
-            )
-            parts.append(np.asarray(batch["offset"])[of_log])
-    return np.concatenate(parts)
+    batches = (
+        of_log(batch, (log.log_id, log.partition))
+        for file in files
+        if file.may_have(log.log_id, log.partition)
+        for batch in table.batches(file, ["log_id", "partition", "offset"])
+    )
+    return np.concatenate([np.zeros(0, np.int64), *(np.asarray(batch["offset"]) for batch in batches)])
 
 
 CHUNK_ROWS = 8192
@@ -160,11 +159,8 @@ def _said(place: Table, rule: str, message: str, file: str | None = None) -> Pla
 
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     """Yield the tables of topics, their files, and which rows they have."""
-    by_topic: dict[str, list[LogRow]] = {}
     known = remembered_tables(lake)
-    for log in logs:
-        by_topic.setdefault(log.topic, []).append(log)
-    for topic, of_topic in sorted(by_topic.items()):
+    for topic, of_topic in sorted(by_key(logs, lambda log: log.topic).items()):
         opened_now = {kind: _open(topic_table(lake, kind, topic)) for kind in _COMMANDS}
         yield from _absent(lake, topic, opened_now, known)
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, latest_spec, topic_table
 from spark_jobs.lake.delta.files.carried_rows import as_declared
+from spark_jobs.lake.delta.files.file_contents import of_log
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.lake.repair_commands import topic_command
@@ -41,14 +42,7 @@ class DecodedFiles:
 
 
 def _of_span(files: tuple[LiveFile, ...], span: Span) -> tuple[LiveFile, ...]:
-    chosen = [
-        file
-        for file in files
-        if file.may_hold("partition", span.partition)
-        and file.may_hold("log_id", span.log_id)
-        and file.may_reach("offset", span.start)
-        and (file.min_offset is None or file.min_offset < span.end)
-    ]
+    chosen = [file for file in files if file.may_have(span.log_id, span.partition, span.start, span.end)]
     return tuple(sorted(chosen, key=lambda file: (file.min_offset or 0, file.path)))
 
 
@@ -130,9 +124,7 @@ class DecodedValues:
             for batch in table.batches(file, columns.names, _BATCH_ROWS):
                 with table.reading(file.path):
                     rows = as_declared(batch, columns)
-                of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(span.log_id)).fill_null(False))
-                inside = of_log & (np.asarray(rows["partition"]) == span.partition)
-                kept = rows.filter(pa.array(inside)).select(schema.names)
+                kept = of_log(rows, (span.log_id, span.partition)).select(schema.names)
                 if kept.num_rows:
                     yield kept
 

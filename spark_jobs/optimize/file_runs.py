@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
 
 RECORD_TABLES = ("records", "records_uncommitted")
@@ -120,10 +121,7 @@ def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes, separated_
     if separated_by is None:
         return [Merge(table, {}, group, 1) for group in _groups(sortable, sizes.small)]
     mixed = [file for file in sortable if file.mixes(separated_by)]
-    pure: dict[str | None, list[LiveFile]] = {}
-    for file in sortable:
-        if not file.mixes(separated_by):
-            pure.setdefault(file.only(separated_by), []).append(file)
+    pure = by_key((f for f in sortable if not f.mixes(separated_by)), lambda file: file.only(separated_by))
     groups: list[tuple[LiveFile, ...]] = [(file,) for file in mixed]
     for value, of_value in pure.items():
         groups += _groups(of_value, sizes.small, 2 if value is None else SEPARATED_FILES)

@@ -368,9 +368,8 @@ def _strange_rows(lake: str, files: Sequence[LiveFile], log: PublishLogPlan) -> 
     Either the table has rows at or above the frontier, or an unreadable file may have such rows.
     """
     for file in files:
-        if file.partition_values["topic"] != log.topic or not file.may_reach("offset", log.start_offset):
-            continue
-        if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+        is_of_topic = file.partition_values["topic"] == log.topic
+        if not (is_of_topic and file.may_have(log.log_id, log.partition, log.start_offset)):
             continue
         try:
             held = read_contents(lake, "records", file.path).logs.get((log.log_id, log.partition))

@@ -36,6 +36,7 @@ from logcore.segments.filenames import (
 )
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
+from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
@@ -137,9 +138,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
     indexed = commits.versions(lake, "segments", [indexed_id(log) for log in versions])
     rows = read_rows(lake, "validations", ["segment_id", "verdict"]).to_pylist()
     verdicts = {row["segment_id"]: row["verdict"] for row in rows}
-    live: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, config.logs):
-        live.setdefault(segment.log, []).append(segment)
+    live = by_key(archive.read_segments(lake, config.logs), lambda segment: segment.log)
     there = _files_of(lake, live, config.logs)
     logs, without, skipped = [], [], []
     for log, segments in sorted(live.items()):

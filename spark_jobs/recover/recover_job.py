@@ -53,6 +53,7 @@ from logcore.storage.partition_output import PartitionOutput, write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
 from spark_jobs.engine.executor import run_tasks
 from spark_jobs.errors import UsageError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -138,9 +139,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
             raise UsageError(f"recover: two logs are named {row.topic_partition}; only one directory can be.")
         chosen[row.topic_partition] = row
     logs = sorted(row.log for row in chosen.values())
-    segments: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(config.lake, logs):
-        segments.setdefault(segment.log, []).append(segment)
+    segments = by_key(archive.read_segments(config.lake, logs), lambda segment: segment.log)
     cleaned = commits.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
     plans = [RecoverLogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
     return RecoverPlan(tuple(plans), lake_policies(config.policies, config.lake, config.as_of_ms))

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from spark_jobs.archived_rows.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.archived_rows.records_file import WriteTask
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.file_contents import LogKey, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import clipped, meets
@@ -79,9 +80,7 @@ class RecordFiles:
         key = request.log_id, request.partition
         spans = []
         for file in files:
-            if file.partition_values["topic"] != request.topic or not file.may_hold("partition", request.partition):
-                continue
-            if not file.may_hold("log_id", request.log_id):
+            if file.partition_values["topic"] != request.topic or not file.may_have(*key):
                 continue
             start, end = file.min_offset, None if file.max_offset is None else file.max_offset + 1
             if start is not None and end is not None and not _is_met(request, file.path, start, end):
@@ -107,10 +106,7 @@ def _is_met(request: LogRequest, path: str, start: int, end: int) -> bool:
 
 def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
     """Files by topic; all rows of a file have the same topic."""
-    found: dict[str, list[LiveFile]] = {}
-    for file in files:
-        found.setdefault(file.partition_values["topic"], []).append(file)
-    return found
+    return by_key(files, lambda file: file.partition_values["topic"])
 
 
 def parts_of(

@@ -153,11 +153,7 @@ def _spans(lake: str, file: LiveFile, logs: Mapping[str, LogRow]) -> dict[str, t
         return {f"{log_id}/{partition}": (o.start, o.end) for (log_id, partition), o in held.items()}
     topic = file.partition_values["topic"]
     span = file.min_offset or 0, (1 << 63) - 1 if file.max_offset is None else file.max_offset + 1
-    return {
-        log: span
-        for log, row in logs.items()
-        if row.topic == topic and file.may_hold("partition", row.partition) and file.may_hold("log_id", row.log_id)
-    }
+    return {log: span for log, row in logs.items() if row.topic == topic and file.may_have(row.log_id, row.partition)}
 
 
 def rows_lost(
@@ -186,11 +182,8 @@ def rows_lost(
 def _rows_in(lake: str, files: Sequence[LiveFile], of: Unreplaceable, start: int, end: int) -> int:
     rows = 0
     for file in files:
-        if file.partition_values["topic"] != of.row.topic or not file.may_reach("offset", start):
-            continue
-        if not (file.may_hold("partition", of.row.partition) and file.may_hold("log_id", of.row.log_id)):
-            continue
-        if file.min_offset is None or file.min_offset < end:
+        is_of_topic = file.partition_values["topic"] == of.row.topic
+        if is_of_topic and file.may_have(of.row.log_id, of.row.partition, start, end):
             held = read_contents(lake, TABLE, file.path).logs.get((of.row.log_id, of.row.partition))
             rows += held.below(end) - held.below(start) if held is not None else 0
     return rows

@@ -35,10 +35,10 @@ from spark_jobs.archived_rows import uncommitted_rows
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.table_columns import extra_columns
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, TableVersions
-from spark_jobs.lake.delta.files.file_contents import LogKey
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.state.tables_file import doubt_archive
 from spark_jobs.lake.delta.tables.snapshots import open_table
@@ -147,9 +147,7 @@ def with_mixed_files(
         if not mixed:
             done += of_topic
             continue
-        parts: dict[LogKey, list[LogRequest]] = {}
-        for request in requests:
-            parts.setdefault((request.log_id, request.partition), []).append(request)
+        parts = by_key(requests, lambda request: (request.log_id, request.partition))
         logs = [
             LogRequest(
                 f"{key[0]}/{key[1]}",

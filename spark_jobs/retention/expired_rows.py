@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from spark_jobs.contracts import LogChange
 from spark_jobs.engine.executor import run_tasks
 from spark_jobs.errors import OutputMismatch, TableRefused
+from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.followed_topics import ROWS
 from spark_jobs.lake.decoded.table_columns import extra_columns, with_columns
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, topic_table
@@ -405,9 +406,7 @@ def _shortened_tables(
     lake: str, logs: Iterable[LogRow], floors: Mapping[str, int], policies: Policies
 ) -> Iterable[ShortenedTable]:
     """Yield the tables with rows below the first kept offset of their log."""
-    topics: dict[str, list[LogRow]] = {}
-    for log in logs:
-        topics.setdefault(log.topic, []).append(log)
+    topics = by_key(logs, lambda log: log.topic)
     for name in ("records", "records_uncommitted"):
         yield _shortened(Table(lake, name), topics, floors, policies)
     for topic, some in sorted(topics.items()):
@@ -427,7 +426,7 @@ def _shortened(
         topic = file.partition_values.get("topic", table.topic)
         logs = [log for log in topics.get(topic, ()) if _has_rows_below(table, file, log, floors[log.log])]
         losing |= {log.log: floors[log.log] for log in logs}
-        of_one = file.max_offset if file.log_id is not None and file.partition is not None else None
+        of_one = None if file.log is None else file.max_offset
         if not logs:
             continue
         if of_one is not None and of_one < floors[logs[0].log]:
@@ -441,10 +440,9 @@ def _shortened(
 
 
 def _has_rows_below(table: Table, file: LiveFile, log: LogRow, floor: int) -> bool:
-    if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+    if not file.may_have(log.log_id, log.partition):
         return False
-    is_of_one = file.log_id is not None and file.partition is not None
-    if file.min_offset is not None and (file.min_offset >= floor or is_of_one):
+    if file.min_offset is not None and (file.min_offset >= floor or file.log is not None):
         return file.min_offset < floor
     offsets = read_contents(table.lake, table.name, file.path).logs.get((log.log_id, log.partition))
     return offsets is not None and offsets.start < floor

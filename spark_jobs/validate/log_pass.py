@@ -27,7 +27,6 @@ from logcore.logs.model.transactions import Ongoing, Transaction, TransactionWal
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.archived_rows.batch_rows import BatchRows
-from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import mapped_file
 from spark_jobs.reads import Reads
 from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace, stream_batches
@@ -51,29 +50,6 @@ class LogFacts:
     """Transactions in progress at the resume offset: producer id and epoch, first and last offset below it."""
     cuts: tuple[int, ...] = ()
     """Offsets at which ledger ranges must be split, in addition to their natural borders."""
-
-    @classmethod
-    def of(
-        cls,
-        row: LogRow,
-        resume_offset: int,
-        compacted_by_policy: bool,
-        ongoing: tuple[tuple[int, int, int, int], ...] = (),
-        cuts: tuple[int, ...] = (),
-    ) -> LogFacts:
-        """Build the facts from the log's row in ``logs``."""
-        return cls(
-            topic_partition=row.topic_partition,
-            resume_offset=resume_offset,
-            log_start_offset=row.log_start_offset,
-            high_watermark=row.readable_high_watermark(),
-            log_end_offset=row.next_offset,
-            cleaner_checkpoint=row.cleaner_checkpoint,
-            compacted_by_policy=compacted_by_policy,
-            gap_evidence=row.gap_evidence,
-            ongoing=ongoing,
-            cuts=cuts,
-        )
 
 
 @dataclass(frozen=True, slots=True)

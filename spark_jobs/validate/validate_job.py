@@ -39,6 +39,7 @@ from spark_jobs.archived_rows.batch_rows import SMALL_ROWS, BatchRows
 from spark_jobs.archived_rows.segment_pass import ValidatedSegment, validate_one
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.errors import ConcurrentChange
+from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
@@ -50,7 +51,6 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.segments import archive, ledger_ranges, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
-from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_specs import TABLES, TRANSACTIONS, VALIDATIONS
@@ -266,13 +266,9 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     rows = archive.read_logs(config.lake, config.logs)
     segments = archive.read_segments(config.lake, config.logs, live=False, joined=False)
     done = set(archive.read_validations(config.lake, (segment.segment_id for segment in segments)))
-    feeding: dict[str, list[Segment]] = {}
-    taken_back: dict[str, list[Segment]] = {}
-    for segment in segments:
-        if segment.feeds:
-            feeding.setdefault(segment.log, []).append(segment)
-        elif segment.retired_because == archive.CUT_BACK and segment.segment_id in done:
-            taken_back.setdefault(segment.log, []).append(segment)
+    feeding = by_key((s for s in segments if s.feeds), lambda segment: segment.log)
+    cut_back = (s for s in segments if s.retired_because == archive.CUT_BACK and s.segment_id in done)
+    taken_back = by_key(cut_back, lambda segment: segment.log)
     ledger = frontier.read_ledger(config.lake, config.logs)
     back = _missed_by_ledger(config.lake, ledger, feeding, done)
     due: list[tuple[LogRow, list[Segment]]] = []
@@ -314,12 +310,12 @@ def _missed_by_ledger(
         return {}
     where: list[tuple[str, str, object]] = [("segment_id", "in", sorted(there))]
     batches = read_rows(lake, "batches", ["segment_id", "base_offset", "last_offset"], where).to_pylist()
-    found: dict[str, list[Segment]] = {}
-    for batch in batches:
-        segment = there[batch["segment_id"]]
-        if batch["last_offset"] is not None and batch["base_offset"] == segment.base_offset:
-            found.setdefault(segment.log, []).append(segment)
-    return found
+    begun = [
+        there[batch["segment_id"]]
+        for batch in batches
+        if batch["last_offset"] is not None and batch["base_offset"] == there[batch["segment_id"]].base_offset
+    ]
+    return by_key(begun, lambda segment: segment.log)
 
 
 def _plans(
@@ -341,10 +337,15 @@ def _plans(
         changed = _changed_from(row, (*waiting, *gone, *back.get(row.log, ())), before, frontiers[row.log] or 0)
         resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
         policy = policies.for_log(row.topic, row.topic_id)
-        facts = LogFacts.of(
-            row,
+        facts = LogFacts(
+            row.topic_partition,
             resume,
+            row.log_start_offset,
+            row.readable_high_watermark(),
+            row.next_offset,
+            row.cleaner_checkpoint,
             row.topic in ALWAYS_COMPACTED or (policy is not None and policy.may_have_gaps),
+            row.gap_evidence,
             transactions.ongoing_at(resume),
             tuple(published_boundaries(before, resume, frontiers[row.log] or 0)),
         )
@@ -413,13 +414,11 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     if taken_back:
         commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
     _commit_validations(validated, config, expected)
-    counts: dict[str, list[ValidationCounts]] = {}
-    for segment, result in validated:
-        counts.setdefault(segment.log, []).append(result.counts)
+    of_logs = by_key(validated, lambda each: each[0].log)
     return JobReport.of(
         config,
         plan.outline,
-        changed=tuple(_change(log, counts.get(log.row.log, ()), ledger[log.row.log]) for log in plan.logs),
+        changed=tuple(_change(log, of_logs.get(log.row.log, ()), ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
         metrics={
             "segments": len(validated),
@@ -579,8 +578,8 @@ def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, 
     commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
-def _change(log: ValidateLogPlan, mine: Sequence[ValidationCounts], ledger: Sequence[LedgerRow]) -> LogChange:
-    states = offsets_by_state(ledger)
+def _change(log: ValidateLogPlan, validated: Sequence[Validated], ledger: Sequence[LedgerRow]) -> LogChange:
+    states, mine = offsets_by_state(ledger), [result.counts for _, result in validated]
     return LogChange(
         log.row.log,
         log.row.topic,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
+from spark_jobs.lake.delta.files.file_contents import of_log
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.segments.archive import LogRow
@@ -70,16 +69,9 @@ def _below(table: Table, files: Sequence[LiveFile], log: LogRow, end: int) -> in
 
 def _rows(table: Table, file: LiveFile, log: LogRow, end: int) -> int:
     """Rows of a log below an offset: by the file's statistics, or else counted."""
-    if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+    if not file.may_have(log.log_id, log.partition, end=end):
         return 0
-    if file.min_offset is not None and file.min_offset >= end:
-        return 0
-    is_whole = file.max_offset is not None and file.max_offset < end
-    if is_whole and file.rows >= 0 and file.partition == log.partition and file.log_id == log.log_id:
+    if file.max_offset is not None and file.max_offset < end and file.rows >= 0 and file.log == log.log:
         return file.rows
-    rows = 0
-    for batch in table.batches(file, ["log_id", "partition", "offset"]):
-        offsets, partitions = np.asarray(batch["offset"]), np.asarray(batch["partition"])
-        of_log = np.asarray(pc.equal(batch["log_id"].cast(pa.string()), pa.scalar(log.log_id)).fill_null(False))
-        rows += int(np.count_nonzero((partitions == log.partition) & (offsets < end) & of_log))
-    return rows
+    key, batches = (log.log_id, log.partition), table.batches(file, ["log_id", "partition", "offset"])
+    return sum(int(np.count_nonzero(np.asarray(of_log(batch, key)["offset"]) < end)) for batch in batches)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.errors import UsageError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.policies.policies_file import Policies
@@ -53,9 +54,7 @@ def followed_topics(
     Raises:
         UsageError: A topic is to be replaced that is not among them.
     """
-    by_topic: dict[str, list[LogRow]] = {}
-    for log in archive.read_logs(lake).values():
-        by_topic.setdefault(log.topic, []).append(log)
+    by_topic = by_key(archive.read_logs(lake).values(), lambda log: log.topic)
     selection = LogSelection(tuple(chosen))
     found = [
         FollowedTopic(topic, logs, policy)

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from spark_jobs.errors import JobError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import live_files
 from spark_jobs.lake.segments.archive import LogRow
 
@@ -99,9 +100,7 @@ def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterato
     Raises:
         JobError: The rows cannot be read.
     """
-    by_topic: dict[str, list[LogRow]] = {}
-    for log in sorted(logs, key=lambda row: (row.topic, row.log)):
-        by_topic.setdefault(log.topic, []).append(log)
+    by_topic = by_key(sorted(logs, key=lambda row: (row.topic, row.log)), lambda log: log.topic)
     for topics in _together(table, list(by_topic)):
         found = {} if table is None else _of_topics(table, topics)
         for topic in topics:

@@ -46,10 +46,7 @@ class Span:
         return (
             self.start < self.end
             and file.partition_values["topic"] == self.topic
-            and file.may_hold("partition", self.partition)
-            and file.may_hold("log_id", self.log_id)
-            and file.may_reach("offset", self.start)
-            and (file.min_offset is None or file.min_offset < self.end)
+            and file.may_have(self.log_id, self.partition, self.start, self.end)
         )
 
     def part_of(self, file: LiveFile) -> tuple[int, int, int]:

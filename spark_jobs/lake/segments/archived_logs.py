@@ -9,6 +9,7 @@ from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.objects.listing import StoredObject, whole_listing
 from spark_jobs.errors import UsageError
+from spark_jobs.groups import by_key
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.store import storage
@@ -28,9 +29,7 @@ def archived_logs(lake: str, is_chosen: Callable[[TopicPartition], bool]) -> tup
     rows = {
         log: row for log, row in archive.read_logs(lake).items() if is_chosen(TopicPartition(row.topic, row.partition))
     }
-    live: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, list(rows)):
-        live.setdefault(segment.log, []).append(segment)
+    live = by_key(archive.read_segments(lake, list(rows)), lambda segment: segment.log)
     found: dict[TopicPartition, SourceLog] = {}
     for log, segments in sorted(live.items()):
         made = _source_log(lake, rows[log], segments)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from logcore.logs.retention.retention import RetentionFacts
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
@@ -78,9 +79,7 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
     if not rows:
         return []
     versions = archive.planned_versions(lake, rows)
-    live: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, list(rows)):
-        live.setdefault(segment.log, []).append(segment)
+    live = by_key(archive.read_segments(lake, list(rows)), lambda segment: segment.log)
     where: list[tuple[str, str, object]] = [("log", "in", sorted(rows))]
     validated = set(read_rows(lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
     ledger = frontier.read_ledger(lake, list(rows))

@@ -31,6 +31,7 @@ from logcore.columns.wanted import Place, Wanted
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -125,9 +126,7 @@ def read_removals(
         logs: None: all.
         new: Records by segment id that ``validations`` does not have yet.
     """
-    by_log: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(lake, logs, live=False):
-        by_log.setdefault(segment.log, []).append(segment)
+    by_log = by_key(archive.read_segments(lake, logs, live=False), lambda segment: segment.log)
     by_log = {log: found for log, found in by_log.items() if any(map(is_removal, found))}
     if not by_log:
         return {}
@@ -282,9 +281,7 @@ def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
     """Return what removals did to each log, for a report. Segments that a removal wrote and a later one removed do not
     count.
     """
-    by_log: dict[str, list[Removal]] = {}
-    for removal in finished:
-        by_log.setdefault(removal.segment.log, []).append(removal)
+    by_log = by_key(finished, lambda removal: removal.segment.log)
     changed = []
     for log, found in sorted(by_log.items()):
         written = {r.replacement.segment_id for r in found if r.replacement}

@@ -397,8 +397,8 @@ def _logs_by_file(lake: str) -> dict[str, str]:
         for name in ("records", "records_uncommitted"):
             root = table_uri(lake, name)
             for file in newest_files(lake, name):
-                if file.log_id is not None and file.partition is not None:
-                    logs[storage.join(root, file.path)] = f"{file.log_id}/{file.partition}"
+                if file.log is not None:
+                    logs[storage.join(root, file.path)] = file.log
         for segment in read_segments(lake, live=False):
             logs[storage.join(lake, segment.path)] = segment.log
     except JobError:  # the table cannot be read: then its harm counts for every log

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.state.tables_file import STATE_FILE
 from spark_jobs.lake.delta.tables.delta_log import newest_commit_name, newest_version
 from spark_jobs.lake.ledger.finding_rows import record
@@ -112,9 +113,7 @@ def _read_state(lake: str) -> LakeState:
     rows = read_logs(lake)
     archived = read_segments(lake, live=False, joined=False)
     has_segments = newest_version(lake, "segments") is not None  # else the lost table is the damage
-    segments: dict[str, list[Segment]] = {log: [] for log in rows}
-    for segment in archived:
-        segments.setdefault(segment.log, []).append(segment)
+    segments = {log: list[Segment]() for log in rows} | by_key(archived, lambda segment: segment.log)
     validations = read_validations(lake, (segment.segment_id for segment in archived))
     ledger = read_ledger(lake)
     findings = read_open_findings(lake, rows, archived, ledger)

@@ -101,7 +101,7 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
     topics: dict[str, tuple[str, int]] = {}
     found: list[Difference] = []
     for file in newest_files(lake, "records"):
-        if logs is not None and not any(_may_hold(file, key) for key in keys):
+        if logs is not None and not any(file.may_have(*key) for key in keys):
             continue
         try:
             held = _parts(lake, file)
@@ -121,15 +121,10 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
     return tuple(found)
 
 
-def _may_hold(file: LiveFile, key: LogKey) -> bool:
-    return file.may_hold("log_id", key[0]) and file.may_hold("partition", key[1])
-
-
 def _parts(lake: str, file: LiveFile) -> dict[LogKey, FileShare]:
     """Return the rows of each log in a file; by its statistics if they show that it has only one log."""
     least, greatest = file.min_offset, file.max_offset
-    is_of_one = file.log_id is not None and file.partition is not None
-    if is_of_one and least is not None and greatest is not None and file.rows >= 0:
+    if file.log is not None and least is not None and greatest is not None and file.rows >= 0:
         return {(str(file.log_id), int(file.partition or 0)): FileShare(file, least, greatest, file.rows, None)}
     return {
         key: FileShare(file, offsets.start, offsets.end - 1, offsets.rows, offsets)

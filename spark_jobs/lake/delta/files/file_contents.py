@@ -283,13 +283,20 @@ def may_meet(group: pq.RowGroupMetaData, **bounds: tuple[int, int]) -> bool:
     return True
 
 
+def of_log(rows: pa.RecordBatch, key: LogKey) -> pa.RecordBatch:
+    """Return the rows of a log."""
+    log_id, partition = key
+    has_id = np.asarray(pc.equal(rows["log_id"].cast(pa.string()), pa.scalar(log_id)).fill_null(False))
+    inside = has_id & (np.asarray(rows["partition"]) == partition)
+    return rows if inside.all() else rows.filter(pa.array(inside))
+
+
 def within(rows: pa.RecordBatch, key: LogKey, start: int, end: int) -> pa.RecordBatch:
     """Return the rows of a log with offsets in ``[start, end)``."""
-    log_id, partition = key
-    offsets, partitions = np.asarray(rows["offset"]), np.asarray(rows["partition"])
-    is_of_log = np.asarray(pc.equal(rows["log_id"], pa.scalar(log_id)).fill_null(False))
-    inside = (partitions == partition) & is_of_log & (offsets >= start) & (offsets < end)
-    return rows if inside.all() else rows.filter(pa.array(inside))
+    chosen = of_log(rows, key)
+    offsets = np.asarray(chosen["offset"])
+    inside = (offsets >= start) & (offsets < end)
+    return chosen if inside.all() else chosen.filter(pa.array(inside))
 
 
 def in_offset_order(

@@ -62,11 +62,25 @@ class LiveFile:
         log_id: str | None = self.only("log_id")
         return log_id
 
+    @property
+    def log(self) -> str | None:
+        """The one log of all its rows; None as for ``partition``."""
+        return None if self.log_id is None or self.partition is None else f"{self.log_id}/{self.partition}"
+
     def may_hold(self, column: str, value: Any) -> bool:
         """Return whether a row of the file can have this value; True if there are no statistics."""
         if column not in self.least or column not in self.greatest:
             return True
         return bool(self.least[column] <= value <= self.greatest[column])
+
+    def may_have(self, log_id: str, partition: int, start: int | None = None, end: int | None = None) -> bool:
+        """Return whether the file can have rows of a log whose offsets are in [start, end); None: no bound."""
+        return (
+            self.may_hold("partition", partition)
+            and self.may_hold("log_id", log_id)
+            and (start is None or self.may_reach("offset", start))
+            and (end is None or self.min_offset is None or self.min_offset < end)
+        )
 
     def may_reach(self, column: str, value: Any) -> bool:
         """Return whether a row of the file can have this value or a greater one."""

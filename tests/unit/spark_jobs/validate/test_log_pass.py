@@ -153,4 +153,4 @@ def test_the_high_watermark_ends_at_the_log_end_and_is_not_moved_up_to_the_log_s
         stopped_because=None,
         stopped_file=None,
     )
-    assert LogFacts.of(row, 0, compacted_by_policy=False).high_watermark == expected
+    assert row.readable_high_watermark() == expected
