@@ -301,19 +301,19 @@ def plan(config: IngestConfig) -> IngestPlan:
         by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
         kept = taken.get(name)
         if kept is not None or (is_moved and not config.move_source and not by_broker):
-            moved, said = (None, []) if known is None else source_changes.plan_move(config, source, known, held)
+            moved, said = (None, []) if known is None else source_changes.plan_move(source, known, held)
             refused = said if moved is None else []
             if left_before is None and known is not None:
                 left_before = left_directories(config.lake)
             is_left = known is not None and (known.log, source.directory) in (left_before or ())
-            lost_here = partial(_lost_here, config, source, known, held, copies)
+            lost_here = partial(_lost_here, source, known, held, copies)
             if kept is not None:
                 lake, fills = config.lake, lost_here()
                 left_alone.append(compared_copy(copies, kept, source, known, refused, lake, fills, is_left))
             elif known is not None and not refused and is_gone(known.source):
                 continues.setdefault(name, (known, source))
             elif known is not None:
-                is_archived = partial(source_changes.is_archived, config.lake, source, known, held)
+                is_archived = partial(source_changes.is_archived, source, known, held)
                 left_alone.append(
                     unread_copy(known, source, refused, lost_here, is_archived if is_left else lambda: False)
                 )
@@ -324,17 +324,16 @@ def plan(config: IngestConfig) -> IngestPlan:
         if known is not None and why:
             left_alone.append(left_copy(known, source, why))  # the better copy was refused
             continue
-        policy = policies.for_topic(source.topic_partition.topic)
         if known is not None and is_moved:
-            log_plan, found_here = source_changes.plan_move(config, source, known, held)
+            log_plan, found_here = source_changes.plan_move(source, known, held)
             if log_plan is None:
                 left_alone.append(refused_copy(known, source, found_here))
                 continue
         else:
-            log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
+            log_plan, found_here = source_changes.plan_log(source, known, held)
             if known is not None and remote_ranges.is_held_up(source, known):
                 # Its local part grows on, as if remote storage was not given.
-                alone = source_changes.plan_log(config, local[source.directory], known, held, policy)
+                alone = source_changes.plan_log(local[source.directory], known, held)
                 if alone[0].tasks and alone[0].observed.stopped is None:
                     log_plan, found_here = alone
         taken[name] = source
@@ -346,9 +345,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     chosen = _selection(config)
     held_here = [row for row in newest.values() if chosen.matches(row.topic, row.partition)]
     left_alone += vanished_logs(held_here, discovery.logs, policies)
-    plans, left_out = _with_remote_ranges(config, plans, taken, held)
+    plans, left_out = _with_remote_ranges(plans, taken, held)
     placed.extend(left_out)
-    whole, undecided = _with_fills(config, plans, taken, held)
+    whole, undecided = _with_fills(plans, taken, held)
     left_alone += undecided
     # No later command looks for what counts in one run only.
     one_run = {rule for rule, known in RULES.items() if known.persistence is Persistence.ONE_RUN}
@@ -457,7 +456,7 @@ def _held(
     rows = archive.read_logs(config.lake)
     holes = late_segments.holes_of(config.lake, rows, segments)
     damaged = late_segments.damaged_segments(config.lake)
-    return LakeSnapshot(cluster, rows, segments, tails, holes, damaged, remembered)
+    return LakeSnapshot(config, cluster, rows, segments, tails, holes, damaged, remembered)
 
 
 def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
@@ -531,7 +530,7 @@ def _selection(config: IngestConfig) -> LogSelection:
 
 
 def _with_remote_ranges(
-    config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
+    plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
 ) -> tuple[list[IngestLogPlan], list[PlacedFinding]]:
     """Add to the plans what remote storage has of offsets that were left in the remote tier.
 
@@ -545,20 +544,20 @@ def _with_remote_ranges(
         if is_whole and source.local_start_offset is not None:
             parts, said = remote_ranges.remote_parts(source, row, held.feeding(row.log), held.cleaned(row.log))
             placed += [of_log(row, finding) for finding in said]
-            log = replace(log, remote=tuple(remote_task(config, row, part) for part in parts))
+            log = replace(log, remote=tuple(remote_task(held.config, row, part) for part in parts))
         whole.append(log)
     return whole, placed
 
 
 def _with_fills(
-    config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
+    plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
 ) -> tuple[list[IngestLogPlan], list[PlacedFinding]]:
     """Add to the plans what was found for gaps of their logs.
 
     Returns:
         The plans, and findings about copies that differ in a gap.
     """
-    harmed = held.holes.keys() | held.damaged.keys()
+    config, harmed = held.config, held.holes.keys() | held.damaged.keys()
     harmed |= {
         log.observed.log
         for log in plans
@@ -603,15 +602,13 @@ def _with_fills(
     return [replace(log, fill=fills.get(log.observed.log)) for log in plans], undecided
 
 
-def _lost_here(
-    config: IngestConfig, copy: SourceLog, known: LogRow | None, held: LakeSnapshot, copies: ComparedCopies
-) -> list[Range]:
+def _lost_here(copy: SourceLog, known: LogRow | None, held: LakeSnapshot, copies: ComparedCopies) -> list[Range]:
     """Offsets that the lake lost, and that another copy has."""
     holes = () if known is None else held.holes.get(known.log, ())
     if known is None or not holes:
         return []
     named, segments = [late_segments.Copy(copy, is_own=False)], held.segments.get(known.log, ())
-    fill, _ = late_segments.plan_fill(config.lake, known, segments, holes, named, copies, in_place=False)
+    fill, _ = late_segments.plan_fill(held.config.lake, known, segments, holes, named, copies, in_place=False)
     found_here = () if fill is None else fill.findings
     return [(each.start_offset or 0, each.end_offset or 0) for each in found_here]
 

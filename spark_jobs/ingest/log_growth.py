@@ -95,8 +95,9 @@ class IngestLogPlan:
 
 @dataclass(frozen=True, slots=True)
 class LakeSnapshot:
-    """The state of the lake at the start of an ingest run."""
+    """What an ingest run is to do, and the state of the lake at its start."""
 
+    config: IngestConfig
     cluster: str | None
     rows: Mapping[str, LogRow]
     segments: Mapping[str, Sequence[Segment]]
@@ -124,22 +125,22 @@ class LakeSnapshot:
 
 
 def plan_growth(
-    config: IngestConfig,
     source: SourceLog,
     observed: LogRow,
     growth: Growth,
     known: LogRow | None,
-    policy: TopicPolicy | None,
+    held: LakeSnapshot,
+    policy: TopicPolicy | None = None,
     *,
-    is_first: bool,
-    remembered: RememberedReads | None = None,
+    is_first: bool = False,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]]:
     """Plan the copies for a growth.
 
     Args:
+        policy: Says which growth waits; None: none does.
         is_first: Nothing of the log is archived yet.
-        remembered: Small reads of objects by earlier runs; None: none.
     """
+    config = held.config
     placed = [of_log(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
     for take in growth.takes:
@@ -152,7 +153,7 @@ def plan_growth(
             stop = known.stopped_because
             observed = replace(observed, stopped=known.stopped, stopped_because=stop, stopped_file=task.seen)
             continue
-        idle = nothing_readable(task, remembered)
+        idle = nothing_readable(task, held.remembered)
         if idle is None:
             tasks.append(task)
         else:
@@ -183,7 +184,6 @@ def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPol
 
 
 def observe(
-    config: IngestConfig,
     source: SourceLog,
     known: LogRow | None,
     growth: Growth,
@@ -200,6 +200,7 @@ def observe(
         tail: The archived tail, or the tail that a cut would leave.
         begins_at: The fork at which a new incarnation begins.
     """
+    config = held.config
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log = archive.log_key(log_id, partition)
     if known is not None:

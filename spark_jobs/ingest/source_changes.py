@@ -42,7 +42,6 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.storage.discovery import HeaderReader, SourceChanged, SourceLog, file_digest
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.texts import shell_word
-from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.ingest.segment_slices import Swap, part_of
 from spark_jobs.lake.delta import commits
@@ -113,36 +112,31 @@ def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
 
 
 def plan_change(
-    config: IngestConfig,
-    source: SourceLog,
-    known: LogRow,
-    growth: Growth,
-    held: LakeSnapshot,
-    policy: TopicPolicy | None,
+    source: SourceLog, known: LogRow, growth: Growth, held: LakeSnapshot, policy: TopicPolicy | None
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """Plan the reaction to a stop; None: the log stays stopped."""
     if growth.stop is None or growth.takes:
         return None
     if growth.stop.rule == "topic-recreated":
-        return _recreated(config, source, known, held, policy)
+        return _recreated(source, known, held, policy)
     if growth.stop.rule not in DIVERGED or known.log not in held.tails:
         return None
     end = held.tails[known.log].next_offset
     if growth.stop.rule == "source-behind" and only_ends_earlier(epochs_of(known), source, end):
         return None
-    published = published_to(config.lake, [known.log])[known.log]
+    published = published_to(held.config.lake, [known.log])[known.log]
     live = [s for s in held.feeding(known.log) if s.retired_ms is None]
     if end > published:
         is_whole = live == held.feeding(known.log)  # no other job, such as retention, removed any of it
-        fork = _fork(config, source, known, live, not_below=published, is_whole=is_whole)
+        fork = _fork(source, known, live, held, not_below=published, is_whole=is_whole)
         cleaned = [s for s in held.segments[known.log] if s.retired_ms is None and not s.feeds]
         if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
-            return _cut_back(config, source, known, held, policy, live, fork)
+            return _cut_back(source, known, held, live, fork)
     if policy is not None and policy.on_truncate == "follow":
-        fork = _fork(config, source, known, [*_earlier(known, held), *live], not_below=None)
+        fork = _fork(source, known, [*_earlier(known, held), *live], held, not_below=None)
         if fork is not None:
-            return _followed(config, source, known, held, policy, fork)
-    return _parted(config, source, known, growth, held) if growth.stop.rule == "source-behind" else None
+            return _followed(source, known, held, policy, fork)
+    return _parted(source, known, growth, held) if growth.stop.rule == "source-behind" else None
 
 
 def _earlier(known: LogRow, held: LakeSnapshot) -> list[Segment]:
@@ -158,7 +152,7 @@ def _earlier(known: LogRow, held: LakeSnapshot) -> list[Segment]:
 
 
 def _parted(
-    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: LakeSnapshot
+    source: SourceLog, known: LogRow, growth: Growth, held: LakeSnapshot
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """A source that ends before us and has other leader epochs has diverged, which is worse than being late."""
     end = held.tails[known.log].next_offset
@@ -169,32 +163,27 @@ def _parted(
     stop = Stop("source-diverged", message)
     finding = found(stop.rule, f"{known.topic_partition} stops: {message}", file=source.directory)
     growth = replace(growth, findings=(*growth.findings[:-1], finding), stop=stop)
-    observed = observe(config, source, known, growth, known.log_id, held, held.tails[known.log])
-    return plan_growth(config, source, observed, growth, known, None, is_first=False, remembered=held.remembered)
+    observed = observe(source, known, growth, known.log_id, held, held.tails[known.log])
+    return plan_growth(source, observed, growth, known, held)
 
 
 def _fork(
-    config: IngestConfig,
     source: SourceLog,
     known: LogRow,
     live: Sequence[Segment],
+    held: LakeSnapshot,
+    *,
     not_below: int | None,
     is_whole: bool = False,
 ) -> Fork | None:
-    ours = ArchiveReader(config.lake, live)
+    ours = ArchiveReader(held.config.lake, live)
     parts = [HeldSegment(s.base_offset, s.next_offset, ours.file_of(s), s.start, s.start + s.size) for s in live]
     epochs = epochs_of(known)
     return find_fork(parts, source, HeaderReader(), ours, known_epochs=epochs, not_below=not_below, is_whole=is_whole)
 
 
 def _cut_back(
-    config: IngestConfig,
-    source: SourceLog,
-    known: LogRow,
-    held: LakeSnapshot,
-    policy: TopicPolicy | None,
-    live: Sequence[Segment],
-    fork: Fork,
+    source: SourceLog, known: LogRow, held: LakeSnapshot, live: Sequence[Segment], fork: Fork
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     growth = _decide(fork.tail, source, known, held.remembered)
     if growth.stop is not None and not growth.takes:
@@ -206,7 +195,7 @@ def _cut_back(
         keep = fork.position - agreeing.start
         if keep < agreeing.size:
             retired.insert(0, agreeing)
-            parts.append(part_of(config.lake, agreeing, 0, keep, agreeing.base_offset, fork.offset))
+            parts.append(part_of(held.config.lake, agreeing, 0, keep, agreeing.base_offset, fork.offset))
     if not retired:
         return None
     end = held.tails[known.log].next_offset
@@ -215,16 +204,14 @@ def _cut_back(
         f"The archived offsets [{fork.offset}, {end}) were not published, and are cut back."
     )
     finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
-    observed = observe(config, source, known, growth, known.log_id, held, fork.tail)
+    observed = observe(source, known, growth, known.log_id, held, fork.tail)
     observed = replace(observed, gaps=_gaps_below(observed, fork.offset))
-    plan, placed = plan_growth(
-        config, source, observed, growth, known, None, is_first=False, remembered=held.remembered
-    )
+    plan, placed = plan_growth(source, observed, growth, known, held)
     return replace(plan, cut=Swap(tuple(retired), archive.CUT_BACK, tuple(parts), (finding,))), placed
 
 
 def _followed(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None, fork: Fork
+    source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None, fork: Fork
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     message = (
         f"{known.topic_partition}: the source parted from what is published at offset {fork.offset} and is followed "
@@ -240,7 +227,7 @@ def _followed(
     )
     log_id = archive.new_log_id(known.topic, known.topic_id, known.cluster, known.incarnation + 1)
     begins_at = None if fork.tail is None else fork.offset
-    opened = _open(config, source, known, held, policy, log_id, fork.tail, begins_at)
+    opened = _open(source, known, held, policy, log_id, fork.tail, begins_at)
     if opened is None:
         return None
     plan, placed = opened
@@ -250,7 +237,7 @@ def _followed(
 
 
 def _recreated(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None
+    source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     if policy is None or policy.on_recreate != "append" or source.topic_id is None:
         return None
@@ -263,40 +250,28 @@ def _recreated(
     )
     finding = found("incarnation-opened", message, file=source.directory, start_offset=source.log_start_offset)
     log_id = archive.new_log_id(known.topic, source.topic_id, known.cluster, known.incarnation + 1)
-    opened = _open(config, source, known, held, policy, log_id, None, None)
+    opened = _open(source, known, held, policy, log_id)
     return None if opened is None else (replace(opened[0], said=(finding,)), opened[1])
 
 
 def _open(
-    config: IngestConfig,
     source: SourceLog,
     known: LogRow,
     held: LakeSnapshot,
     policy: TopicPolicy | None,
     log_id: str,
-    tail: LogTail | None,
-    begins_at: int | None,
+    tail: LogTail | None = None,
+    begins_at: int | None = None,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """Plan a new incarnation, from the tail at its fork, or from the source's first segment."""
     log = archive.log_key(log_id, known.partition)
     taken = held.tails.get(log)  # a run that was killed before it wrote the row has archived some of it
-    growth = _decide(taken or tail, source, None, held.remembered)
+    tail, number = taken or tail, known.incarnation + 1
+    growth = _decide(tail, source, None, held.remembered)
     if growth.stop is not None and not growth.takes:
         return None
-    observed = observe(
-        config,
-        source,
-        None,
-        growth,
-        log_id,
-        held,
-        taken or tail,
-        incarnation=known.incarnation + 1,
-        begins_at=begins_at,
-    )
-    plan, placed = plan_growth(
-        config, source, observed, growth, None, policy, is_first=taken is None, remembered=held.remembered
-    )
+    observed = observe(source, None, growth, log_id, held, tail, incarnation=number, begins_at=begins_at)
+    plan, placed = plan_growth(source, observed, growth, None, held, policy, is_first=taken is None)
     return replace(plan, earlier=replace(known, stopped=None, stopped_because=None, stopped_file=None)), placed
 
 
@@ -314,24 +289,21 @@ def _decide(
     )
 
 
-def plan_log(
-    config: IngestConfig, source: SourceLog, known: LogRow | None, held: LakeSnapshot, policy: TopicPolicy | None
-) -> tuple[IngestLogPlan, list[PlacedFinding]]:
+def plan_log(source: SourceLog, known: LogRow | None, held: LakeSnapshot) -> tuple[IngestLogPlan, list[PlacedFinding]]:
     """Plan what to archive of one log, whatever happened to its source."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
     log = archive.log_key(log_id, partition)
     tail = held.tails.get(log)
-    at_source = source if config.high_watermark == "checkpoint" else replace(source, high_watermark=None)
+    policy = held.config.policies.for_topic(topic)
+    at_source = source if held.config.high_watermark == "checkpoint" else replace(source, high_watermark=None)
     growth = _refuse_replaced(_decide(tail, at_source, known, held.remembered), source, held.feeding(log))
     if known is not None:
-        changed = plan_change(config, source, known, growth, held, policy)
+        changed = plan_change(source, known, growth, held, policy)
         if changed is not None:
             return changed
-    observed = observe(config, source, known, growth, log_id, held, tail)
-    return plan_growth(
-        config, source, observed, growth, known, policy, is_first=tail is None, remembered=held.remembered
-    )
+    observed = observe(source, known, growth, log_id, held, tail)
+    return plan_growth(source, observed, growth, known, held, policy, is_first=tail is None)
 
 
 def _refuse_replaced(growth: Growth, source: SourceLog, segments: Sequence[Segment]) -> Growth:
@@ -355,9 +327,7 @@ def _version_on_disk(path: str) -> str | None:
     return file_version(now.size, now.modified_ms)
 
 
-def plan_move(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot
-) -> tuple[IngestLogPlan | None, list[PlacedFinding]]:
+def plan_move(source: SourceLog, known: LogRow, held: LakeSnapshot) -> tuple[IngestLogPlan | None, list[PlacedFinding]]:
     """Plan to read a log from another directory from now on; no plan, but findings, if that directory disagrees."""
     tail = held.tails.get(known.log)
     growth = _refuse_replaced(_decide(tail, source, known, held.remembered), source, held.feeding(known.log))
@@ -374,10 +344,8 @@ def plan_move(
         )
         finding = found("source-gone", f"{known.topic_partition} stops: {message}", file=source.directory)
         return None, [of_log(known, finding)]
-    observed = observe(config, source, known, growth, known.log_id, held, tail)
-    plan, placed = plan_growth(
-        config, source, observed, growth, known, None, is_first=tail is None, remembered=held.remembered
-    )
+    observed = observe(source, known, growth, known.log_id, held, tail)
+    plan, placed = plan_growth(source, observed, growth, known, held, is_first=tail is None)
     message = (
         f"{known.topic_partition} is taken from {source.directory} from now on, and no longer from "
         f"{known.source}: that directory contains the archived bytes too."
@@ -386,10 +354,10 @@ def plan_move(
     return replace(plan, said=(finding,)), placed
 
 
-def is_archived(lake: str, source: SourceLog, known: LogRow, held: LakeSnapshot) -> bool:
+def is_archived(source: SourceLog, known: LogRow, held: LakeSnapshot) -> bool:
     """Whether a source ends with a batch of the archive, so that the lake has all of it. False also if not known."""
     live = [each for each in held.feeding(known.log) if each.retired_ms is None]
-    ours = ArchiveReader(lake, live)
+    ours = ArchiveReader(held.config.lake, live)
     if not source.segments:
         return whole_log_end(source) is not None
     with suppress(LogError):

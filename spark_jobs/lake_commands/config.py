@@ -204,12 +204,12 @@ def _lines(policies: Any) -> Iterator[str]:
     defaults = {field.name: field.default for field in fields(TopicPolicy)}
     for policy in policies.topics:
         yield f"topics matching {policy.pattern}"
-        for name, setting in SETTINGS.items():
-            value = getattr(policy, setting.field)
-            if setting.field == "cleanup_policy":
+        for name, each in SETTINGS.items():
+            value = getattr(policy, each.field)
+            if each.field == "cleanup_policy":
                 yield f"  {name} = {','.join(value) or 'none: nothing is removed from the archive'}"
-            elif value != defaults[setting.field]:
-                yield f"  {name} = {setting.text(value)}"
+            elif value != defaults[each.field]:
+                yield f"  {name} = {each.text(value)}"
 
 
 def _schema(_: argparse.Namespace) -> int:

@@ -9,83 +9,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.policies.policy_values import TIMES, OneOf, Pace, PlaceList, Setting, WebAddress, WholeNumber
+from spark_jobs.policies.policy_values import TIMES, OneOf, OwnSetting, Pace, PlaceList, WebAddress, WholeNumber
 
 ON_CLOSED_SEGMENTS = "on closed segments"
 
-LAKE_SETTINGS: Mapping[str, Setting] = {
+LAKE_SETTINGS: Mapping[str, OwnSetting] = {
     setting.name: setting
     for setting in (
-        Setting(
-            "ingest",
+        OwnSetting(
             "ingest",
             Pace(("by hand", ON_CLOSED_SEGMENTS), 60_000),
             "When Dagster reads the sources: `every 5 min` (at least one minute; above a day, whole days), `on closed "
             "segments` by the sensor, or only `by hand`. `loglake watch` needs no schedule.",
-            is_kafkas=False,
         ),
-        Setting(
-            "nightly",
+        OwnSetting(
             "nightly",
             OneOf(("plan", "apply")),
             "What the nightly maintenance does, once its schedule is switched on in Dagster: `apply` carries out what "
             "the policies of topics say, `plan` only shows it.",
-            is_kafkas=False,
         ),
-        Setting(
-            "engine",
+        OwnSetting(
             "engine",
             OneOf(("auto", "local", "spark")),
             "The job engine of runs that Dagster starts; `auto`: Spark, and `local` where there is no usable Java.",
-            is_kafkas=False,
         ),
-        Setting(
-            "cluster",
+        OwnSetting(
             "cluster",
             OneOf(("follow", "off")),
             "`follow`: runs write what Kafka's internal topics at the sources say into the tables `cluster_…`; `off` "
             "leaves that to `loglake cluster`.",
-            is_kafkas=False,
         ),
-        Setting(
+        OwnSetting(
             "alerts.webhook",
-            "alerts_webhook",
             WebAddress(),
             "Where alerts are posted as JSON: an address, or `env:NAME` for one in an environment variable. An address "
             "with a secret belongs in a variable.",
-            is_kafkas=False,
         ),
-        Setting(
+        OwnSetting(
             "alerts.max.lag",
-            "alerts_max_lag",
             WholeNumber(0),
             "Offsets that a log may have ingested and not published before there is an alert.",
-            is_kafkas=False,
         ),
-        Setting(
+        OwnSetting(
             "expectations.rows",
-            "expectations_rows",
             WholeNumber(0),
             "New rows from which on the job `expectations` checks each row with Great Expectations, if it runs on "
             "Spark. A backfill does so with any number, and so does a run after such a check has failed. Otherwise the "
             "rows of each range are counted.",
-            is_kafkas=False,
         ),
-        Setting(
+        OwnSetting(
             "runs.retention.ms",
-            "runs_retention_ms",
             WholeNumber(0, units=TIMES),
             "Age in milliseconds after which nightly maintenance removes rows of the table `runs`. The newest row of "
             "each job stays. Not set: all stay.",
-            is_kafkas=False,
         ),
-        Setting(
-            "remote",
+        OwnSetting(
             "remote",
             PlaceList(),
             "Remote storage of tiered topics, where a run names none with `--remote`: its segments and the local ones "
             "are one log. See [publishing.md](publishing.md#remote-storage).",
-            is_kafkas=False,
         ),
     )
 }

@@ -246,18 +246,31 @@ class Setting:
 
     name: str
     """Name in the file."""
-    field: str
-    """Field of ``TopicPolicy``, or of ``LakePolicy``."""
     values: Values
     meaning: str
     """Description in one or two sentences, with the unit of a number."""
+    stored_as: str = ""
+    """Its field, if that does not have the name of the setting."""
     is_kafkas: bool = True
     """Whether it is a setting of Kafka, not only of Loglake."""
     removes_nothing: bool = False
     """Whether it only concerns reading and publishing, so that a policy may have it without ``cleanup.policy``."""
+
+    @property
+    def field(self) -> str:
+        """Field of ``TopicPolicy``, or of ``LakePolicy``: the name with underscores, with few exceptions."""
+        return self.stored_as or self.name.replace(".", "_")
 
     def text(self, value: object) -> str:
         """Return a value for a person, with its unit."""
         if isinstance(self.values, WholeNumber | Pace) and isinstance(value, int):
             return self.values.text(value)
         return ",".join(value) or "none" if isinstance(value, tuple) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSetting(Setting):
+    """A setting that Kafka does not have. Most of them only concern reading and publishing."""
+
+    is_kafkas: bool = False
+    removes_nothing: bool = True

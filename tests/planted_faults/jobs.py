@@ -22,9 +22,9 @@ FAULTS = (
     ),
     Fault(
         "high watermark off by one",
-        "spark_jobs/validate/log_pass.py",
-        "high_watermark=row.readable_high_watermark()",
-        "high_watermark=min(row.readable_high_watermark() + 1, row.next_offset)",
+        "spark_jobs/validate/validate_job.py",
+        "            row.readable_high_watermark(),\n",
+        "            min(row.readable_high_watermark() + 1, row.next_offset),\n",
         (SOURCE_CHANGES, "-k", "only_offsets_below"),
     ),
     Fault(

@@ -196,21 +196,7 @@ def apply(
         return ()
     known = withdrawn_spans(lake, [log.row.log for log in logs])
     rows = [
-        Withdrawal(
-            log=log.row.log,
-            topic=log.row.topic,
-            log_id=log.row.log_id,
-            partition=log.row.partition,
-            start_offset=each.start_offset,
-            end_offset=each.end_offset,
-            records=each.records,
-            table_version=made.table_version,
-            run_id=run_id,
-            who=who,
-            withdrawn_ms=as_of_ms,
-            reason=reason,
-            cause=cause,
-        )
+        _withdrawal(log.row, each, made.table_version, run_id, who, as_of_ms, reason, cause)
         for log in logs
         for each in log.ranges
         # recorded by a run that died before it cut the ledger
@@ -235,22 +221,9 @@ def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int
     logs, table = archive.read_logs(lake), open_table(lake, "records")
     marks = versions(lake, "records", [f"{EXPIRED}{log}" for log in logs])
     below = Cause.EXPIRED if _has_never_withdrawn(lake) else Cause.UNKNOWN
+    version = 0 if table is None else table.version()
     rows = [
-        Withdrawal(
-            log=log,
-            topic=each.topic,
-            log_id=each.log_id,
-            partition=each.partition,
-            start_offset=each.start_offset,
-            end_offset=each.end_offset,
-            records=each.records,
-            table_version=0 if table is None else table.version(),
-            run_id=run_id,
-            who=who,
-            withdrawn_ms=as_of_ms,
-            reason=reason,
-            cause=cause,
-        )
+        _withdrawal(each, each, version, run_id, who, as_of_ms, reason, cause)
         for log, ranges in sorted(frontier.read_ledger(lake, list(logs)).items())
         for withdrawn in ranges
         if withdrawn.withdrawn
@@ -258,6 +231,21 @@ def record_again(lake: str, *, who: str, reason: str, run_id: str, as_of_ms: int
     ]
     _record(lake, rows, run_id)
     return len(rows)
+
+
+def _withdrawal(
+    log: LogRow | LedgerRow,
+    part: Gone | LedgerRow,
+    table_version: int,
+    run_id: str,
+    who: str,
+    withdrawn_ms: int,
+    reason: str | None,
+    cause: Cause,
+) -> Withdrawal:
+    """Return the row of some offsets of a log."""
+    place = log.log, log.topic, log.log_id, log.partition, part.start_offset, part.end_offset, part.records
+    return Withdrawal(*place, table_version, run_id, who, withdrawn_ms, reason, cause)
 
 
 def _has_never_withdrawn(lake: str) -> bool:

@@ -173,18 +173,9 @@ def is_below(path: str, sources: Iterable[str]) -> bool:
 def _kept(lake: str) -> dict[str, RunEnds]:
     """Return what this home has of a lake; nothing if it is not what was written."""
     try:
-        kept = {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
-        return {
-            job: replace(each, warned=_by_source(each.warned), harmed=_by_source(each.harmed))
-            for job, each in kept.items()
-        }
+        return {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _by_source(said: Mapping[str, str] | str) -> dict[str, str]:
-    """What is said by source; earlier versions kept one text."""
-    return {"": said} if isinstance(said, str) else dict(said)
 
 
 def _file(lake: str) -> str:
