@@ -57,6 +57,23 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class _Search:
+    """A search for the lost offsets of a log."""
+
+    lake: str
+    row: LogRow
+    feeding: Sequence[Segment]
+    copies: Sequence[Copy]
+    compared: ComparedCopies
+    reader: HeaderReader
+
+    @property
+    def own(self) -> SourceLog | None:
+        """The source of the log; None: it is not searched."""
+        return next((copy.log for copy in self.copies if copy.is_own), None)
+
+
+@dataclass(frozen=True, slots=True)
 class _Filled:
     """A gap, what fills it, and the rows of `batches` for the bytes in it."""
 
@@ -151,31 +168,29 @@ def plan_fill(
     feeding = [s for s in segments if s.feeds]
     cleaned = [s for s in segments if s.retired_ms is None and s.generation != archive.GENERATION_INGESTED]
     filled, undecided = list[_Filled](), list[Finding]()
+    search = _Search(lake, row, feeding, copies, compared, HeaderReader(remembered))
     for start, end, state in holes:
         if any(s.base_offset < end and s.next_offset > start for s in cleaned):
             continue  # a cleaned segment covers these offsets too
         seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
         if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
-            reader = HeaderReader(remembered)
-            found_here = _fill(lake, start, end, state, row, feeding, copies, seen, reader, compared, undecided)
+            found_here = _fill(search, start, end, state, seen, undecided)
             if found_here is not None:
                 filled.append(found_here)
-    own = next((copy.log for copy in copies if copy.is_own), None)
+    own = search.own
     whole = {(f.start, f.end) for f in filled if f.left is None}
     if own is not None and not cleaned and all((start, end) in whole for start, end, _ in holes):
         harmed = [s for s in feeding if s.segment_id in damaged and s.retired_ms is None]
-        reader = HeaderReader(remembered)
         with suppress(LogError):  # what cannot be read is not whole
-            spare = [each for s in harmed for each in _without_damage(lake, row, own, s, feeding, reader)]
+            spare = [each for s in harmed for each in _without_damage(search, own, s)]
             filled += [each for each in spare if not any(start <= each.start < end for start, end, _ in holes)]
-    reader = HeaderReader(remembered)
     if own is not None and not cleaned:
         with suppress(LogError):
-            filled += _in_other_files(lake, own, gone_at_source(own, feeding), damaged, reader)
+            filled += _in_other_files(search, own, damaged)
     filled.sort(key=lambda each: each.start)
     while True:
         retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
-        rest = [(segment, _rest_of(lake, row, own, segment, filled, reader)) for segment in retired]
+        rest = [(segment, _rest_of(search, segment, filled)) for segment in retired]
         kept = {segment.segment_id: _not_filled(row, segment) for segment, left in rest if left is None}
         if not kept:
             break
@@ -243,23 +258,14 @@ def _ends_above(source: SourceLog, file: SegmentFile, offset: int) -> bool:
 
 
 def _fill(
-    lake: str,
-    start: int,
-    end: int,
-    state: str,
-    row: LogRow,
-    feeding: Sequence[Segment],
-    copies: Sequence[Copy],
-    seen: Mapping[str, set[str]],
-    reader: HeaderReader,
-    compared: ComparedCopies,
-    undecided: list[Finding],
+    search: _Search, start: int, end: int, state: str, seen: Mapping[str, set[str]], undecided: list[Finding]
 ) -> _Filled | None:
-    batches = _batches_around(lake, feeding, start, end)
+    row, feeding, reader = search.row, search.feeding, search.reader
+    batches = _batches_around(search.lake, feeding, start, end)
     lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
     inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
     if state == MISSING:
-        if not _are_validated(lake, inside):
+        if not _are_validated(search.lake, inside):
             return None  # filled already: the ledger is `missing` only until the next validation
         lost = []
     elif not lost:
@@ -276,7 +282,7 @@ def _fill(
     after = min((b for b in good if b["base_offset"] >= end), key=lambda b: b["base_offset"], default=None)
     hole = Hole(start, end, _identity(before), _identity(after), row.epochs, row.topic_id)
     given: dict[str, tuple[SourceLog, tuple[Filler, ...]]] = {}
-    for copy in copies:
+    for copy in search.copies:
         files = seen[copy.log.directory]
         begin_at = _begin_at(feeding, start) if copy.is_own else {}
         fillers = find_fillers(hole, copy.log, reader, is_own=copy.is_own, seen=files, begin_at=begin_at)
@@ -295,7 +301,7 @@ def _fill(
         return None
     chosen = next(iter(given))
     if len(given) > 1:
-        best = compared.compare([LogCopy(log) for log, _ in given.values()])
+        best = search.compared.compare([LogCopy(log) for log, _ in given.values()])
         chosen = best.best.log.directory
         if best.undecided is not None:
             undecided.append(not_decided(best))
@@ -303,28 +309,27 @@ def _fill(
     return _Filled(start, end, state, given[chosen][1], damage)
 
 
-def _without_damage(
-    lake: str, row: LogRow, source: SourceLog, segment: Segment, feeding: Sequence[Segment], reader: HeaderReader
-) -> list[_Filled]:
+def _without_damage(search: _Search, source: SourceLog, segment: Segment) -> list[_Filled]:
     """Damage of a segment of a log without gaps, if its source no longer has it. It hides no offset then.
 
     Batches above the archive's end may be the only copy of their records: without them in the source the damage stays.
     So does damage in whose place the source now has a good batch that the archive does not have.
     """
+    lake, reader = search.lake, search.reader
     file = next((each for each in source.segments if each.base_offset == segment.origin_base_offset), None)
     if file is None and (source.named_files or posixpath.dirname(segment.origin_file) != source.directory):
         return []  # this run does not read it, or it is in another directory or in remote storage
-    good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
+    good = _good_of(lake, segment)
     if file is not None and not _is_whole(source, file, segment):
         return []
-    moved = _moved_parts(lake, segment, file, feeding, reader) if file is not None and segment.lies_at_source else []
+    moved = _moved_parts(search, segment, file) if file is not None and segment.lies_at_source else []
     if moved is None:
         return []
     gone: list[_Filled] = []
     for offset, group in itertools.groupby(_quarantine(lake, segment), key=lambda stretch: stretch["expected_offset"]):
         damage = tuple(group)
-        above = _above(row, damage)
-        ours = map(_identity, (*good, *_good(_batches_around(lake, feeding, offset, offset + 1))))
+        above = _above(search.row, damage)
+        ours = map(_identity, (*good, *_good(_batches_around(lake, search.feeding, offset, offset + 1))))
         at = segment.origin_position + damage[0]["position"]
         batch = None if file is None else reader.header_at(file, at)
         if (batch is None or _identity_of(batch) in ours) and _has(source, above, reader):
@@ -349,24 +354,17 @@ def gone_at_source(source: SourceLog, segments: Iterable[Segment]) -> list[Segme
     ]
 
 
-def _in_other_files(
-    lake: str,
-    source: SourceLog,
-    gone: Iterable[Segment],
-    damaged: Collection[str],
-    reader: HeaderReader,
-) -> list[_Filled]:
+def _in_other_files(search: _Search, source: SourceLog, damaged: Collection[str]) -> list[_Filled]:
     """Registered segments whose file is gone and whose batches other files of the log have now."""
     moved: list[_Filled] = []
-    for segment in gone:
+    for segment in gone_at_source(source, search.feeding):
         if segment.segment_id not in damaged:
             files = (
                 each
                 for each in source.segments
                 if each.base_offset < segment.next_offset and _ends_above(source, each, segment.base_offset)
             )
-            good = _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
-            found_here = _moved(segment, files, good, reader)
+            found_here = _moved(segment, files, _good_of(search.lake, segment), search.reader)
             moved += [] if found_here is None else [found_here]
     return moved
 
@@ -407,24 +405,23 @@ def _is_whole(source: SourceLog, file: SegmentFile, segment: Segment) -> bool:
     return not any(finding.severity is Severity.ERROR for finding in notes.findings)
 
 
-def _moved_parts(
-    lake: str, segment: Segment, file: SegmentFile, feeding: Iterable[Segment], reader: HeaderReader
-) -> list[_Filled] | None:
+def _moved_parts(search: _Search, segment: Segment, file: SegmentFile) -> list[_Filled] | None:
     """A segment that was registered in place, and later parts of its file, if their batches lie elsewhere in it now.
 
     None where not all of them are there, or where a later part is damaged: it comes first.
     """
-    there = {(position, _identity_of(header)) for position, header in reader.headers(file) if header is not None}
-    of_file = (s for s in feeding if s.retired_ms is None and s.lies_at_source and s.origin_file == segment.origin_file)
+    headers, live = search.reader.headers(file), (s for s in search.feeding if s.retired_ms is None)
+    there = {(position, _identity_of(header)) for position, header in headers if header is not None}
+    of_file = (s for s in live if s.lies_at_source and s.origin_file == segment.origin_file)
     moved: list[_Filled] = []
     for part in sorted(of_file, key=lambda s: s.origin_position):
         if part.origin_position < segment.origin_position:
             continue
-        good = _good(_batches_around(lake, [part], part.base_offset, part.base_offset + 1))
+        good = _good_of(search.lake, part)
         if all((part.origin_position + batch["position"], _identity(batch)) in there for batch in good):
             continue
-        found_here = _moved(part, [file], good, reader)
-        if found_here is None or (part.segment_id != segment.segment_id and _quarantine(lake, part)):
+        found_here = _moved(part, [file], good, search.reader)
+        if found_here is None or (part.segment_id != segment.segment_id and _quarantine(search.lake, part)):
             return None
         moved.append(found_here)
     return moved
@@ -483,6 +480,11 @@ def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, 
     return {"segment_id": segment.segment_id, "position": begin, "size": behind - begin, "base_offset": start}
 
 
+def _good_of(lake: str, segment: Segment) -> list[dict[str, Any]]:
+    """Rows of the good `batches` of one segment."""
+    return _good(_batches_around(lake, [segment], segment.base_offset, segment.base_offset + 1))
+
+
 def _good(batches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [batch for batch in batches if batch["last_offset"] is not None]
 
@@ -517,14 +519,7 @@ def _remote_files(source: SourceLog) -> list[str]:
     return [] if start is None else [file.path for file in source.segments if file.base_offset < start]
 
 
-def _rest_of(
-    lake: str,
-    row: LogRow,
-    source: SourceLog | None,
-    segment: Segment,
-    filled: Sequence[_Filled],
-    reader: HeaderReader,
-) -> list[SliceCopy] | None:
+def _rest_of(search: _Search, segment: Segment, filled: Sequence[_Filled]) -> list[SliceCopy] | None:
     """Remaining parts of a damaged segment: its valid stretches, and damage without a replacement.
 
     Batches above the archive's end may be the only copy of their records: without them in the log's source, the part
@@ -545,13 +540,14 @@ def _rest_of(
     if at < segment.size and base_offset < segment.next_offset:
         parts.append((at, segment.size, base_offset, segment.next_offset))
     elif base_offset >= segment.next_offset:
-        above = _above(row, (stretch for stretch in _quarantine(lake, segment) if stretch["position"] >= lost))
-        if above and (source is None or not _has(source, above, reader)):
+        stretches = (each for each in _quarantine(search.lake, segment) if each["position"] >= lost)
+        above = _above(search.row, stretches)
+        if above and (search.own is None or not _has(search.own, above, search.reader)):
             if not parts:
                 return None
             start, _, first, following = parts.pop()
             parts.append((start, segment.size, first, following))
-    return [part_of(lake, segment, *part) for part in parts]
+    return [part_of(search.lake, segment, *part) for part in parts]
 
 
 def _not_filled(row: LogRow, segment: Segment) -> Finding:

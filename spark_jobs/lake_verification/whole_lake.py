@@ -154,24 +154,22 @@ def _is_small(nbytes: int) -> bool:
     return nbytes < SMALL_BYTES and not is_engine_requested()
 
 
+@dataclass(slots=True)
 class _WholeLake:
     """One verification under way."""
 
-    def __init__(
-        self,
-        lake: str,
-        say: Callable[[PlacedFinding], None],
-        sample: Sample,
-        progress: VerificationProgress,
-        selection: LogSelection,
-        step: Callable[[VerifiedSoFar], None] | None,
-        start: Callable[[int], Executor] | None,
-    ) -> None:
-        self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
-        self._selection, self._step, self._start = selection, step, start
-        self._outcome = LakeVerification()
-        self._done = self._total = 0
-        self._done_bytes = self._total_bytes = 0
+    _lake: str
+    _report: Callable[[PlacedFinding], None]
+    _sample: Sample
+    _progress: VerificationProgress
+    _selection: LogSelection
+    _step: Callable[[VerifiedSoFar], None] | None
+    _start: Callable[[int], Executor] | None
+    _outcome: LakeVerification = field(default_factory=LakeVerification)
+    _done: int = 0
+    _total: int = 0
+    _done_bytes: int = 0
+    _total_bytes: int = 0
 
     def run(self) -> LakeVerification:
         state = read_lake(self._lake)

@@ -54,7 +54,6 @@ from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.outlines import ReplacedRanges, ReplaceOutline
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.policies.policies_file import Policies
 from spark_jobs.replace.layout import FileSpan, RecordFiles, SizedStretch, by_topic, connected, parts_of
 from spark_jobs.replace.lost_files import (
     LayoutChanged,
@@ -112,14 +111,14 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLogs:
-    """Archived bytes of logs, the owners of the table's files, the lost files, and clock and policies of the run."""
+    """What a replacement works with: archived bytes of logs, the owners of the table's files, and the lost files."""
 
+    config: ReplaceConfig
+    executor: Executor
     held: ArchivedBytes
     files: RecordFiles
     lost: Mapping[str, list[LostFile]]
     """Lost files that a request meets, by topic."""
-    as_of_ms: int
-    policies: Policies
 
     @property
     def lost_paths(self) -> set[str]:
@@ -164,13 +163,14 @@ def with_mixed_files(
     return done
 
 
-def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, executor: Executor) -> list[Looked]:
+def compared(requests: Sequence[LogRequest], archived: ArchivedLogs) -> list[Looked]:
     """Compare each request with the latest version of the table.
 
     Raises:
         LayoutChanged: A request meets a file with rows of several logs that it does not know yet.
         NewlyLost: A file of the table cannot be read.
     """
+    lake, run = archived.config.lake, archived.executor.run
     table = open_table(lake, TABLE)
     if table is None:
         again = f"{rebuild_command(lake, TABLE)} && {run_command(lake)}"
@@ -191,13 +191,13 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
             archived.held,
             begins=begins,
             extra=extra,
-            published_ms=archived.as_of_ms,
-            compression=archived.policies.compression_of(log.topic),
+            published_ms=archived.config.as_of_ms,
+            compression=archived.config.policies.compression_of(log.topic),
         )
         laid.append(Laid(log, spans, tuple(parts)))
     parts = [part for each in laid for part in each.parts]
     asked = [part for part in parts if part.stretch.ranges]
-    results = unless_lost(executor.run(compare_rows, [p.stretch for p in asked], [p.size for p in asked]))
+    results = unless_lost(run(compare_rows, [p.stretch for p in asked], [p.size for p in asked]))
     compared_parts = dict(zip(asked, results, strict=True))
     different = {part for part in parts if part.is_disordered}
     different |= {part for part, result in compared_parts.items() if not result.equal}
@@ -211,13 +211,10 @@ def _looked(laid: Laid, chosen: Sequence[SizedStretch], results: Mapping[SizedSt
     if problem is not None or not chosen:
         return Looked(laid.request, problem)
     gained = sum(of_log[part].after - of_log[part].before for part in chosen if part in of_log)
-    parts = tuple(_copied(part) if part in of_log and of_log[part].equal else part for part in chosen)
-    return Looked(laid.request, rewrite=Rewrite(laid, parts, gained))
-
-
-def _copied(part: SizedStretch) -> SizedStretch:
-    """The part without ranges: its rows are right, and only go into other files."""
-    return replace(part, stretch=replace(part.stretch, ranges=()))
+    right = {part for part in chosen if part in of_log and of_log[part].equal}
+    # Without ranges: the rows of such a part only go into other files.
+    parts = [replace(part, stretch=replace(part.stretch, ranges=())) if part in right else part for part in chosen]
+    return Looked(laid.request, rewrite=Rewrite(laid, tuple(parts), gained))
 
 
 Reported = TypeVar("Reported", RowDifference, WriteResult)
@@ -455,17 +452,13 @@ def _replace_left(
     with noticed():
         named = rows_lost(config.lake, in_lost, not_replaced, readable)
         left[:] = with_mixed_files(left, files, readable)
-    archived = ArchivedLogs(
-        ArchivedBytes.of(config.lake, {log.log for topic in left for log in topic.logs}),
-        files,
-        lost,
-        config.as_of_ms,
-        config.policies,
-    )
-    found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
+    requests = [log for topic in left for log in topic.logs]
+    held = ArchivedBytes.of(config.lake, {log.log for log in requests})
+    archived = ArchivedLogs(config, executor, held, files, lost)
+    found_at_first = iter(compared(requests, archived))
     for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
-        mine = _replace_topic(topic, looked, config, archived, executor)
+        mine = _replace_topic(topic, looked, archived)
         left.remove(topic)
         for key in [key for key in in_vain if key[0] == topic.topic]:
             del in_vain[key]
@@ -475,13 +468,7 @@ def _replace_left(
     in_vain.clear()
 
 
-def _replace_topic(
-    topic: TopicRequest,
-    looked: Sequence[Looked],
-    config: ReplaceConfig,
-    archived: ArchivedLogs,
-    executor: Executor,
-) -> ReplaceResult:
+def _replace_topic(topic: TopicRequest, looked: Sequence[Looked], archived: ArchivedLogs) -> ReplaceResult:
     """Process the requests of a topic. After a conflicting commit they are compared again.
 
     Raises:
@@ -494,10 +481,10 @@ def _replace_topic(
     def attempt() -> ReplaceResult:
         nonlocal known
         if known is None:
-            known = compared(topic.logs, config.lake, archived, executor)
+            known = compared(topic.logs, archived)
         now, known = known, None
         done = ReplaceResult()
-        _settle(topic.topic, now, config, archived, executor, done)
+        _settle(topic.topic, now, archived, done)
         return done
 
     return retried(attempt)
@@ -507,14 +494,7 @@ def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
     return [file for file in newest_files(lake, TABLE) if file.partition_values["topic"] in topics]
 
 
-def _settle(
-    topic: str,
-    looked: Sequence[Looked],
-    config: ReplaceConfig,
-    archived: ArchivedLogs,
-    executor: Executor,
-    done: ReplaceResult,
-) -> None:
+def _settle(topic: str, looked: Sequence[Looked], archived: ArchivedLogs, done: ReplaceResult) -> None:
     """Refuse, leave or rewrite each request.
 
     Raises:
@@ -535,9 +515,9 @@ def _settle(
         # table.
         changed = [rewrite.laid.request for rewrite in rewrites if any(part.stretch.ranges for part in rewrite.parts)]
         again = {request.log: request.ranges[0][0] for request in changed}
-        uncommitted_rows.begin_again(config.lake, again, config.run_id)
+        uncommitted_rows.begin_again(archived.config.lake, again, archived.config.run_id)
     if rewrites or lost:
-        _rewrite(topic, rewrites, requests, config, archived, executor, done)
+        _rewrite(topic, rewrites, requests, archived, done)
 
 
 def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: ReplaceResult) -> list[LostFile]:
@@ -562,16 +542,11 @@ def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: R
 
 
 def _rewrite(
-    topic: str,
-    chosen: Sequence[Rewrite],
-    requests: Sequence[LogRequest],
-    config: ReplaceConfig,
-    archived: ArchivedLogs,
-    executor: Executor,
-    done: ReplaceResult,
+    topic: str, chosen: Sequence[Rewrite], requests: Sequence[LogRequest], archived: ArchivedLogs, done: ReplaceResult
 ) -> None:
+    config, run = archived.config, archived.executor.run
     parts = [part for rewrite in chosen for part in rewrite.parts]
-    results = iter(unless_lost(executor.run(rewrite_rows, [p.stretch for p in parts], [p.size for p in parts])))
+    results = iter(unless_lost(run(rewrite_rows, [p.stretch for p in parts], [p.size for p in parts])))
     written: dict[str, list[WrittenFile]] = {}
     for rewrite in chosen:
         request = rewrite.laid.request
@@ -601,8 +576,7 @@ def _rewrite(
     def check(table: DeltaTable) -> None:
         gone = archived.lost_paths
         files = by_topic(file for file in live_files(table) if file.path not in gone)
-        for rewrite in kept:
-            laid = rewrite.laid
+        for laid in (rewrite.laid for rewrite in kept):
             request = laid.request
             with noticed():
                 now = archived.files.of(files.get(request.topic, ()), request)
