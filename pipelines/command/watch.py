@@ -12,15 +12,13 @@ minute at most, the rounds since then are reported to Dagster as one run.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from types import FrameType
 
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
@@ -39,6 +37,7 @@ from spark_jobs.launch import IntakeResults
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers
 
+from ..errors.interrupts import stopped_by_signals
 from ..run.chains import INTAKE, INTAKE_JOB, MAINTENANCE_JOB
 from ..run.direct import FinishedRun, FinishedSteps, run_steps
 from ..run.outcome import RunFailure, StepResult
@@ -354,7 +353,10 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
     history = dagster_home()
     prepare_history(history, lake)
     start_workers(request.engine)
-    with _stopped_by_signals() as stop, HistoryInBackground(lambda: open_dagster_history(history)) as dagster:
+    with (
+        stopped_by_signals(twice_ends=True) as stop,
+        HistoryInBackground(lambda: open_dagster_history(history)) as dagster,
+    ):
         dagster.begin()
         Watch(
             lake,
@@ -368,21 +370,3 @@ def watch_lake(lake: str, request: RunRequest, interval_s: float) -> int:
             dagster.record,
         ).run(stop)
     return ExitCode.CLEAN
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGINT sets; a second one ends the process at once."""
-    stop = threading.Event()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 DELAY_S = 0.05
 """Seconds after which a dropped interrupt is sent again; the callback has ended by then."""
@@ -81,3 +82,28 @@ def lost_interrupts_repeated(*, more_follows: bool = False) -> Iterator[None]:
 def _send_interrupt() -> None:
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in background processes of a shell
     os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
+
+
+@contextmanager
+def stopped_by_signals(*, twice_ends: bool = False) -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGINT sets. Processes that are started inside the block have the default handlers.
+
+    Args:
+        twice_ends: Whether a second signal ends the process at once.
+
+    Raises:
+        KeyboardInterrupt: There was a second signal.
+    """
+    stop = threading.Event()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if twice_ends and stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

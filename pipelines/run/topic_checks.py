@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import filled
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
+from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
 from spark_jobs.lake.view.decoded.topics import DecodedTopic
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import LakeState
@@ -46,6 +47,33 @@ def _commands_in(waits: str) -> str:
     return ", or ".join(dict.fromkeys(re.findall("`loglake [^`]+`", waits)))
 
 
+def _failures_of_tables(
+    check: CheckDefinition,
+    state: LakeState,
+    topics: Sequence[TopicAsset],
+    kinds: Sequence[str],
+    waiting: Mapping[str, str | None],
+    name: str,
+) -> list[Failure]:
+    """Failures because another program changed tables of topics, and of topics that wait.
+
+    Args:
+        kinds: The job, and the kinds of its tables.
+        waiting: Why topics wait, by name.
+        name: Of the table of a topic, with a field for the topic.
+    """
+    failures = [
+        Failure(what, what_to_do=_advice(check, state, topic.topic), topic=topic.topic)
+        for topic in topics
+        for what in topic.changed_tables(*kinds)
+    ]
+    for topic, why in waiting.items():
+        if why is not None:
+            what = f"the {name.format(topic)} waits: {why}"
+            failures.append(Failure(what, severity=Severity.WARNING, what_to_do=_commands_in(why), topic=topic))
+    return failures
+
+
 def decoded_rows_equal_records(
     state: LakeState, topics: Sequence[DecodedTopic], report: JobReport[FollowingOutline[DecodedOutline]] | None
 ) -> CheckAnswer:
@@ -68,21 +96,8 @@ def decoded_rows_equal_records(
         for each in topic.balances
         if not each.holds
     ]
-    failures += [
-        Failure(what, what_to_do=_advice(DECODED_ROWS_EQUAL_RECORDS, state, topic.topic), topic=topic.topic)
-        for topic in topics
-        for what in topic.changed_tables("decode", "decoded", "undecoded")
-    ]
-    failures += [
-        Failure(
-            f"the decoded table of {topic.topic} waits: {topic.waits}",
-            severity=Severity.WARNING,
-            what_to_do=_commands_in(topic.waits),
-            topic=topic.topic,
-        )
-        for topic in told
-        if topic.waits is not None
-    ]
+    kinds, waiting = ("decode", "decoded", "undecoded"), {topic.topic: topic.waits for topic in told}
+    failures += _failures_of_tables(DECODED_ROWS_EQUAL_RECORDS, state, topics, kinds, waiting, "decoded table of {}")
     notes = [
         f"{topic.topic}: could not be decoded in this run: "
         + ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(topic.undecoded.items()))
@@ -196,21 +211,10 @@ def latest_follows_records(
         for each in topic.bases
         if each.recorded != each.records
     ]
-    failures += [
-        Failure(what, what_to_do=_advice(LATEST_FOLLOWS_RECORDS, state, topic.topic), topic=topic.topic)
-        for topic in topics
-        for what in topic.changed_tables("latest", "latest")
-    ]
-    failures += [
-        Failure(
-            f"the table latest/{topic.topic} waits: {topic.waits}",
-            severity=Severity.WARNING,
-            what_to_do=_commands_in(topic.waits),
-            topic=topic.topic,
-        )
-        for topic in planned
-        if topic.waits is not None
-    ]
+    waiting = {topic.topic: topic.waits for topic in planned}
+    failures += _failures_of_tables(
+        LATEST_FOLLOWS_RECORDS, state, topics, ("latest", "latest"), waiting, "table latest/{}"
+    )
     notes = [f"{topic.topic}: {topic.note}" for topic in planned if topic.note]
     listed: list[list[str | int | None]] = [[topic.topic, topic.rows] for topic in topics]
     return LATEST_FOLLOWS_RECORDS.answer(

@@ -19,14 +19,8 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.errors import guarded
 from spark_jobs.lake.view.registered_lakes import home_folder
 
-from .services import (
-    check_port,
-    in_url,
-    set_dagster_home,
-    start_code_server,
-    stopped_by_signals,
-    watch_home,
-)
+from ..errors.interrupts import stopped_by_signals
+from .services import check_port, in_url, set_dagster_home, start_code_server, watch_home
 from .ui_command import HOST
 
 PORT = 4000

@@ -27,10 +27,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import grpc
@@ -51,6 +49,7 @@ from spark_jobs.lake.view.registered_lakes import (
 from ..alerts import UI_ADDRESS
 from ..catalog.names import LOCATION
 from ..command.history import lacks_databases, prepare_history
+from ..errors.interrupts import stopped_by_signals
 
 START_SECONDS = 180.0
 """The pages must answer by then, also on a busy machine."""
@@ -278,19 +277,3 @@ def in_url(host: str) -> str:
     """An address to reach a server that listens on this one."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - named by the user
     return f"[{reached}]" if ":" in reached else reached
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGINT sets. Processes that are started inside the block have the default handlers."""
-    stop = threading.Event()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -18,7 +18,7 @@ Rows of the groups in `__consumer_offsets`, with their offsets, members and lag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,7 +103,8 @@ def _offsets(
             notes.say(beyond)
         end, stable = ends.high_watermark(topic, partition), None
         if end is not None and (topic, partition) in open_transactions:
-            stable = min(end, _or_end(open_transactions[topic, partition], end))
+            first = open_transactions[topic, partition]
+            stable = end if first is None else min(end, first)
         yield place | {
             "topic": topic,
             "partition": partition,
@@ -117,10 +118,6 @@ def _offsets(
             "lag": None if end is None else end - commit.offset,
             "lag_read_committed": None if stable is None else stable - commit.offset,
         }
-
-
-def _or_end(offset: int | None, end: int) -> int:
-    return end if offset is None else offset
 
 
 def first_open(rows: Sequence[Mapping[str, object]]) -> dict[tuple[str, int], int]:
@@ -287,35 +284,54 @@ def _read(config: ClusterConfig) -> ClusterPlan:
     return ClusterPlan(unread=unread)
 
 
-def _compared(unread: Unread, done: Mapping[tuple[Subject, SourceLog], ReadLog]) -> ClusterPlan:
-    config, notes = unread.config, Notes()
-    made = ClusterPlan(NewCommits(expected=unread.expected), directories=source_directories(unread.logs))
-    found: dict[str, list[Row]] = {table.name: [] for table in CLUSTER_TABLES}
-    sources: dict[str, set[str]] = {table.name: set() for table in CLUSTER_TABLES}
+@dataclass(slots=True)
+class _Found:
+    """What the internal logs say.
 
-    def take(subject: Subject, log: SourceLog) -> Any:
-        read = done[subject, log]
+    Attributes:
+        lake: The lake.
+        done: What was read.
+        made: Gets what differs from the tables.
+        notes: Gets the findings.
+        rows: Rows by table.
+        sources: By table the internal logs that say them.
+    """
+
+    lake: str
+    done: Mapping[tuple[Subject, SourceLog], ReadLog]
+    made: ClusterPlan
+    notes: Notes = field(default_factory=Notes)
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {table.name: [] for table in CLUSTER_TABLES})
+    sources: dict[str, set[str]] = field(default_factory=lambda: {table.name: set() for table in CLUSTER_TABLES})
+
+    def take(self, subject: Subject, log: SourceLog) -> Any:
+        """Return what a log says of a subject, and note the findings."""
+        read = self.done[subject, log]
         for finding in read.findings:
-            notes.say(finding)
+            self.notes.say(finding)
         return read.value
 
+
+def _compared(unread: Unread, done: Mapping[tuple[Subject, SourceLog], ReadLog]) -> ClusterPlan:
+    config = unread.config
+    made = ClusterPlan(NewCommits(expected=unread.expected), directories=source_directories(unread.logs))
+    found = _Found(config.lake, done, made)
+    notes = found.notes
     for cluster in unread.clusters:
         if not config.only_metadata:
             for log in cluster.of(InternalTopic.CONSUMER_OFFSETS):
-                made.commits.add(config.lake, unread.starts[log], take(Subject.COMMITS, log))
-            _add_groups(config.lake, cluster, take, found, sources, notes)
-            _add_coordinators(cluster, take, found, sources)
+                made.commits.add(config.lake, unread.starts[log], found.take(Subject.COMMITS, log))
+            _add_groups(cluster, found)
+            _add_coordinators(cluster, found)
         for log in cluster.of(InternalTopic.CLUSTER_METADATA):
-            take(Subject.METADATA, log)
-            place = str(cluster.place(log)[SOURCE])
-            _add_metadata(config.lake, place, done[Subject.METADATA, log], made, found, sources)
+            _add_metadata(str(cluster.place(log)[SOURCE]), log, found)
         made.waits |= _not_opened(cluster, notes)
-    made.logs = tuple(sorted({log for logs in sources.values() for log in logs} | set(made.waits)))
+    made.logs = tuple(sorted({log for logs in found.sources.values() for log in logs} | set(made.waits)))
     if made.logs and unread.held is not None and not has_cluster(config.lake):
         made.claimed = unread.held
     for table in CLUSTER_TABLES:
-        places = sources[table.name] - set(made.waits)
-        rows = [row for row in found[table.name] if row[SOURCE] in places]
+        places = found.sources[table.name] - set(made.waits)
+        rows = [row for row in found.rows[table.name] if row[SOURCE] in places]
         in_doubt = made.doubtful & set(made.waits) if table.name in TABLES_OVER_TIME else set()
         if in_doubt:
             places |= in_doubt
@@ -373,61 +389,43 @@ def apply(plan: ClusterPlan, config: ClusterConfig, executor: Executor | None) -
     )
 
 
-def _add_groups(
-    lake: str,
-    cluster: ClusterLogs,
-    take: Callable[[Subject, SourceLog], Any],
-    found: dict[str, list[Row]],
-    sources: dict[str, set[str]],
-    notes: Notes,
-) -> None:
+def _add_groups(cluster: ClusterLogs, found: _Found) -> None:
     logs = cluster.of(InternalTopic.CONSUMER_OFFSETS)
     if not logs:
         return
     for name in (COMMITS, *_OF_GROUPS):
-        sources[name] |= {str(cluster.place(log)[SOURCE]) for log in logs}
-    ended = read_rows(lake, "transactions", ["topic", "partition", "first_offset"], [("state", "in", ["open"])])
+        found.sources[name] |= {str(cluster.place(log)[SOURCE]) for log in logs}
+    ended = read_rows(found.lake, "transactions", ["topic", "partition", "first_offset"], [("state", "in", ["open"])])
     oldest = first_open(ended.to_pylist())
-    known = {(log.topic, log.partition) for log in archive.read_logs(lake).values()}
+    known = {(log.topic, log.partition) for log in archive.read_logs(found.lake).values()}
     opened = {place: oldest.get(place) for place in known}
-    states = ((log, take(Subject.GROUPS, log)) for log in logs)
-    for name, rows in group_rows(cluster, states, opened, notes).items():
-        found[name] += rows
+    states = ((log, found.take(Subject.GROUPS, log)) for log in logs)
+    for name, rows in group_rows(cluster, states, opened, found.notes).items():
+        found.rows[name] += rows
 
 
-def _add_coordinators(
-    cluster: ClusterLogs,
-    take: Callable[[Subject, SourceLog], Any],
-    found: dict[str, list[Row]],
-    sources: dict[str, set[str]],
-) -> None:
+def _add_coordinators(cluster: ClusterLogs, found: _Found) -> None:
     for topic, subject, name in _COORDINATORS:
         for log in cluster.of(topic):
-            sources[name].add(str(cluster.place(log)[SOURCE]))
-            found[name] += take(subject, log)
+            found.sources[name].add(str(cluster.place(log)[SOURCE]))
+            found.rows[name] += found.take(subject, log)
 
 
-def _add_metadata(
-    lake: str,
-    place: str,
-    done: ReadLog,
-    made: ClusterPlan,
-    found: dict[str, list[Row]],
-    sources: dict[str, set[str]],
-) -> None:
-    read: MetadataRows = done.value
-    if read.lost_from is not None and not any(finding.rule == _NOT_RECORDED for finding in done.findings):
-        made.doubtful.add(place)
-    known = {name: known_rows(lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
+def _add_metadata(place: str, log: SourceLog, found: _Found) -> None:
+    read: MetadataRows = found.take(Subject.METADATA, log)
+    changed = any(finding.rule == _NOT_RECORDED for finding in found.done[Subject.METADATA, log].findings)
+    if read.lost_from is not None and not changed:
+        found.made.doubtful.add(place)
+    known = {name: known_rows(found.lake, name, (place,)).to_pylist() for name in TABLES_OVER_TIME}
     reached = reached_offset(row for rows in known.values() for row in rows)
     if reached >= read.end:
-        made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
+        found.made.waits[place] = f"the tables have offset {reached}, and the source ends at {read.end}"
         return
     for name in TABLES_OVER_TIME:
-        sources[name].add(place)
+        found.sources[name].add(place)
         identity = _BY_NAME[name].identity
         present = _table(_BY_NAME[name], read.rows[name]).to_pylist()
-        found[name] += with_history(known[name], present, identity, read.start)
+        found.rows[name] += with_history(known[name], present, identity, read.start)
 
 
 def _compare(lake: str, table: ClusterTable, rows: Sequence[Row], logs: tuple[str, ...], made: ClusterPlan) -> None:

@@ -55,11 +55,9 @@ class DecodeTask:
     @property
     def size(self) -> int:
         """Bytes of the files, as far as the task reads them."""
-        file = self.files[0] if len(self.files) == 1 else None
-        if file is None or file.min_offset is None or file.max_offset is None:
-            return sum(each.size for each in self.files)
-        offsets = min(self.span.end, file.max_offset + 1) - max(self.span.start, file.min_offset)
-        return max(1, file.size * offsets // (file.max_offset + 1 - file.min_offset))
+        if len(self.files) == 1:
+            return max(1, self.span.part_of(self.files[0])[2])
+        return sum(each.size for each in self.files)
 
     @property
     def offsets(self) -> tuple[int, int]:

@@ -50,8 +50,12 @@ FEW = 20
 FROM_SEGMENTS = ("validations", "batches", "quarantine", "findings", "transactions")
 """Derived by validating segments. Only segments without a row in ``validations`` are validated, so that goes too."""
 DERIVED = (*FROM_SEGMENTS, "offset_ledger")
-FROM_SOURCES = ("logs", "segments")
-"""Read again from the sources if the table cannot be read."""
+_LOSSES = {
+    "runs": "the history of earlier runs is lost",
+    "withdrawals": "who withdrew rows, and why, is lost",
+    "log_actions": "maintenance records again what `segments` says, other reasons are lost",
+}
+"""What is lost with the rows of a table. Of others it is what the archive no longer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,17 +272,11 @@ def plan(lake: str, name: str) -> Rebuild:
             )
         return Rebuild(name, False, (name,), "it cannot be opened, so it is published again from the archive")
     if copies and name != "records" and not _is_readable(lake, name):
-        if name == "runs":
-            return Rebuild(name, False, (name,), "its rows cannot be read; the history of earlier runs is lost")
-        if name == "withdrawals":
-            return Rebuild(name, False, (name,), "its rows cannot be read; who withdrew rows, and why, is lost")
-        if name == "log_actions":
-            why = "its rows cannot be read; maintenance records again what `segments` says, other reasons are lost"
-            return Rebuild(name, False, (name,), why)
-        if name in {table.name for table in CLUSTER_TABLES}:
-            why = "its rows cannot be read; rows that the cluster's internal topics no longer have are lost"
-            return Rebuild(name, False, (name,), why)
-        copies, why = False, "its rows cannot be read; rows that the archive no longer has are lost"
+        losses = _LOSSES | {
+            table.name: "rows that the cluster's internal topics no longer have are lost" for table in CLUSTER_TABLES
+        }
+        lost = losses.get(name, "rows that the archive no longer has are lost")
+        copies, why = False, f"its rows cannot be read; {lost}"
     if copies and storage.is_remote(lake):
         raise JobError(
             f"Table {name}: an object store has no renames, so readers could see a replaced table half written. "
