@@ -384,6 +384,13 @@ def test_null_and_empty_bytes_or_text_are_different_cells_of_csv(lake, capsys):
     assert answer.out == 'a,b,c,d,e,"f,"\n,"","",,"x,",y\n'
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_cell_of_csv_reaches_no_terminal_raw_and_a_pipe_as_it_is(lake, capsys, monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    answer = ask(capsys, lake, "select chr(27) || '[31m' || chr(10) x", "--format", "csv")
+    assert answer.out == ('x\n"\\x1b[31m\\n"\n' if is_terminal else 'x\n"\x1b[31m\n"\n')
+
+
 def test_columns_of_one_name_are_all_in_a_line_of_jsonl(lake, capsys):
     answer = ask(capsys, lake, "select 1 as a, 2 as a, 3 as a_1, 4 as b, 5 as a", "--format", "jsonl")
     assert json.loads(answer.out) == {"a": 1, "a_2": 2, "a_1": 3, "b": 4, "a_3": 5}

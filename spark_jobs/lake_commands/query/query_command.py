@@ -411,7 +411,9 @@ def _query(options: argparse.Namespace) -> int:
     if any("\ud800" <= each <= "\udfff" for each in sql):
         raise UsageError("The SQL is not UTF-8 text.")
     with connected(path, _named(views, sql), options.memory << 20, views) as lake:
-        sys.stdout.writelines(printed(lake.rows_of(sql), options.format, options.limit))
+        lines = printed(lake.rows_of(sql), options.format, options.limit)
+        is_raw = options.format == "csv" and sys.stdout.isatty()  # a program gets the cells as they are
+        sys.stdout.writelines((f"{shown(line[:-1])}\n" for line in lines) if is_raw else lines)
         _warn(lake)
     return ExitCode.CLEAN
 
