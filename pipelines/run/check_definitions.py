@@ -237,9 +237,9 @@ NO_HANGING_TRANSACTION = CheckDefinition(
 TABLES_UNHARMED = CheckDefinition(
     "tables_unharmed",
     RECORDS,
-    "No table lost commits or files since the last run, no archived file is gone or changed, and rows that another "
-    "engine wrote are those of the archive. Checked by listings and commits; harm that leaves a file's size and time "
-    "as they were is found only by loglake verify LAKE.",
+    "No table lost commits or files since the last run, no archived file is gone or changed, rows that another engine "
+    "wrote are those of the archive, and no table of a topic has lost its policy. Checked by listings and commits; "
+    "harm that leaves a file's size and time as they were is found only by loglake verify LAKE.",
     "`loglake verify {lake}` checks the whole lake, and says what to do about each harm.",
 )
 DECODED_ROWS_EQUAL_RECORDS = CheckDefinition(

@@ -40,6 +40,7 @@ from spark_jobs.lake.repair_commands import topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.view.harmed_places import is_wanted
+from spark_jobs.lake.view.unfollowed_tables import RULE, unfollowed_tables
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
     Thing,
@@ -160,7 +161,12 @@ def _said(place: Table, rule: str, message: str, file: str | None = None) -> Pla
 def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
     """Yield the tables of topics, their files, and which rows they have."""
     known = remembered_tables(lake)
-    for topic, of_topic in sorted(by_key(logs, lambda log: log.topic).items()):
+    by_topic = by_key(logs, lambda log: log.topic)
+    for each in unfollowed_tables(lake):
+        if (name := each.table.name) and each.table.topic in by_topic:
+            said = finding(RULE, f"Table {name}: {each.what}.", table=name, topic=each.table.topic)
+            yield Thing(f"policy/{name}", RULE, 0, partial(ThingResult, [said]))
+    for topic, of_topic in sorted(by_topic.items()):
         opened_now = {kind: _open(topic_table(lake, kind, topic)) for kind in _COMMANDS}
         yield from _absent(lake, topic, opened_now, known)
         tables = [each for kind, each in opened_now.items() if each is not None and kind != LATEST]

@@ -58,6 +58,8 @@ class TopicPolicy:
     """``keep``, or ``follow``: retention also removes offsets below a log start that was moved at the source."""
     on_gone: str = "warn"
     """``warn``, or ``accept``: a log that its log directory no longer has, or a checkpoint alone, is information."""
+    on_unfollowed: str = "warn"
+    """``warn``, or ``accept``: a table of the topic that no policy asks for any more is no warning."""
     salvage: str = "strict"
     """``strict``: publish up to the first damage; ``permissive``: continue after it."""
     active_min_growth: int = 0
@@ -159,6 +161,10 @@ class TopicPolicy:
     def decodes(self) -> bool:
         """Whether the topic has a table of decoded keys or values."""
         return self.decode_key is not None or self.decode_value is not None
+
+    def wants(self, kind: str) -> bool:
+        """Whether the topic has a table of a kind: ``decoded``, ``undecoded`` or ``latest``."""
+        return self.latest is not None if kind == "latest" else self.decodes
 
     def matches(self, topic: str) -> bool:
         """Whether this policy's pattern covers a topic."""

@@ -178,6 +178,12 @@ SETTINGS: Mapping[str, Setting] = {
             "deleted or is read elsewhere. Its rows stay.",
         ),
         OwnSetting(
+            "on_unfollowed",
+            OneOf(("warn", "accept")),
+            "When no policy asks for the table `decoded/<topic>` or `latest/<topic>` any more: `warn` in each run, or "
+            "`accept` that the table stays as it is.",
+        ),
+        OwnSetting(
             "salvage",
             OneOf(("strict", "permissive")),
             "`strict` publishes a log up to its first damage; `permissive` also publishes what follows the damage.",

@@ -30,8 +30,8 @@ class AdviceLines:
         number = copies.index(place.directory) if place.topic is not None else 0
         text = advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
         if finding.severity is Severity.ERROR or "`loglake" in text:
-            name = None if place.topic is None else f" of {place.topic}-{place.partition}"
-            self._texts.setdefault(text, f"{finding.rule}{name or ''}")
+            log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
+            self._texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
 
     def __str__(self) -> str:
         lines = [f"What to do about {what}: {text}\n" for text, what in self._texts.items()]

@@ -179,6 +179,9 @@ KINDS = {
     "hanging-transaction": ProblemKind(
         Severity.WARNING, "A transaction is open for more than 15 minutes and longer than its timeout."
     ),
+    "stale-table": ProblemKind(
+        Severity.WARNING, "A decoded table, or one of the latest rows, follows no policy any more and gets no new rows."
+    ),
     "lag": ProblemKind(Severity.WARNING, "More offsets wait to be published than alerts.max.lag allows."),
 }
 """Kinds of problems."""
@@ -214,13 +217,16 @@ def problems_of_files(lake: str, now_ms: int) -> Iterator[Problem]:
         JobError: The files of the lake cannot be listed.
     """
     if not lease.is_held(lake, now_ms):
-        yield from (_of_harm(lake, harm) for harm in look_at_tables(lake).harm() if harm.is_error)
+        for harm in look_at_tables(lake).harm():
+            if harm.is_error or KINDS[harm.kind].severity is Severity.WARNING:
+                yield _of_harm(lake, harm)
 
 
 def _of_harm(lake: str, harm: Harm) -> Problem:
     place = f"{harm.topic_partition or 'the tables'} of lake {lake_name(lake)}"
     place += f", offsets {harm.offsets}" if harm.offsets else ""
-    return Problem("damage", place, harm.what, f"loglake verify {quote(lake)}")
+    look = "verify" if harm.is_error else "status"
+    return Problem(harm.kind, place, harm.what, f"loglake {look} {quote(lake)}")
 
 
 def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[Problem]:

@@ -36,6 +36,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.referenced_bytes import has_segments_below, way_back
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
+from spark_jobs.lake.view.unfollowed_tables import RULE, unfollowed_tables
 from spark_jobs.placed_finding import PlacedFinding
 
 _MADE_AGAIN = frozenset(
@@ -215,18 +216,21 @@ _OF_ARCHIVED_FILES = ("archive-file-missing", "archive-file-changed")
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """One thing that is wrong with the files of a lake."""
+    """One thing that is wrong with the files of a lake, or a table that no run writes any more."""
 
     what: str
     """Text for users: the rule, and the message of the finding."""
     log: str | None
     """Log key; None if it is not about one log."""
     topic_partition: str | None
+    """For people; of a table that no run writes its name."""
     offsets: str
     """``[4, 9)``; empty if it is not about offsets."""
     severity: Severity
     what_to_do: str
     """One command for this harm, or one sentence why there is none."""
+    kind: str = "damage"
+    """The kind of the alert about it."""
 
     @property
     def is_error(self) -> bool:
@@ -276,16 +280,17 @@ class TablesSeen:
             record(self.lake, [PlacedFinding(finding) for finding in self.wrong], run_id, as_of_ms)
 
     def harm(self) -> tuple[Harm, ...]:
-        """Present harm: what the look found, and files that are not equal to the archive."""
+        """Present harm: what the look found, files that are not equal to the archive, and tables without a policy."""
         differing = differing_files(self.lake)
+        unfollowed = tuple(_of_unfollowed(self.lake))
         if not self.wrong and not differing:
-            return ()
+            return unfollowed
         logs, rows = _logs_by_file(self.lake), read_logs(self.lake)
         made = [*_of_findings(self.lake, self.wrong, logs, rows)]
         for path, answer in sorted(differing.items()):
             log = logs.get(storage.join(table_uri(self.lake, "records"), path))
             made += _of_answer(self.lake, path, answer, log, rows)
-        return tuple(made)
+        return *made, *unfollowed
 
 
 def look_at_tables(lake: str, followed: Collection[str] = ()) -> TablesSeen:
@@ -325,6 +330,13 @@ def differing_files(lake: str) -> dict[str, tables_file.ForeignAnswer]:
 
 def _wrong(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity is not Severity.INFO)
+
+
+def _of_unfollowed(lake: str) -> Iterator[Harm]:
+    for each in unfollowed_tables(lake):
+        name = each.table.name
+        harm = _harm(lake, RULE, f"{RULE}: {each.what}", None, (None, None), Severity.WARNING, name)
+        yield replace(harm, topic_partition=name, kind="stale-table")
 
 
 def _of_findings(

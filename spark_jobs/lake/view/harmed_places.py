@@ -68,7 +68,7 @@ def harmed_place(
     except registry.RegistryError:
         policies = None
     source = None if log is None else log.source
-    topic = None if topic_partition is None else topic_partition.topic
+    topic = (table or "").partition("/")[2] or None if topic_partition is None else topic_partition.topic
     partition = None if topic_partition is None else topic_partition.partition
     return HarmedPlace(
         lake,
@@ -98,7 +98,7 @@ def is_wanted(lake: str, table: str | None) -> bool:
         return True
     if file is None:  # its tables were made by other policies, which are named on the command line
         return True
-    return policy is not None and (policy.latest is not None if kind == "latest" else policy.decodes)
+    return policy is not None and policy.wants(kind)
 
 
 def _has_origin(lake: str, finding: Finding) -> bool:

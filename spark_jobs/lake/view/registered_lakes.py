@@ -161,7 +161,7 @@ def check_policies(lake: str, named: str | None = None) -> None:
             f"The lake {lake} has tables that follow policies ({_few([shown(table) for table in tables])}), and no "
             f"policies file is registered for it in the home {registry.home()}. Nothing was made or changed. Name the "
             f"file once: {run_command(lake)} --policies {file}; or set LOGLAKE_HOME to the home "
-            "where it is registered. A file without decode and latest leaves these tables as they are."
+            "where it is registered. A file without decode and latest leaves these tables as they are, with a warning."
         )
 
 

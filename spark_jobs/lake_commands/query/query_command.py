@@ -406,7 +406,7 @@ def _query(options: argparse.Namespace) -> int:
     if sql is None:
         with connected(path, views, options.memory << 20) as lake:
             sys.stdout.writelines(_listed(lake.views))
-            _warn(lake)
+            _warn(lake, views)
             return ExitCode.NOT_CHECKED if lake.absent else ExitCode.CLEAN
     if any("\ud800" <= each <= "\udfff" for each in sql):
         raise UsageError("The SQL is not UTF-8 text.")
@@ -414,7 +414,7 @@ def _query(options: argparse.Namespace) -> int:
         lines = printed(lake.rows_of(sql), options.format, options.limit)
         is_raw = options.format == "csv" and sys.stdout.isatty()  # a program gets the cells as they are
         sys.stdout.writelines((f"{shown(line[:-1])}\n" for line in lines) if is_raw else lines)
-        _warn(lake)
+        _warn(lake, _named(views, sql))
     return ExitCode.CLEAN
 
 
@@ -425,9 +425,16 @@ def _text_of_pipe() -> str:
         raise UsageError(f"The SQL is not UTF-8 text (byte {error.start}).") from error
 
 
-def _warn(lake: LakeConnection) -> None:
+def _warn(lake: LakeConnection, views: Sequence[LakeView]) -> None:
+    from spark_jobs.lake.view.unfollowed_tables import unfollowed_tables
+
     for view in lake.absent:
         sys.stderr.write(f"warning: There is no view {view.name}. {view.why}\n")
+    there = {view.name for view in lake.views}
+    tables = {view.table.removeprefix("un") for view in views if "/" in view.table and view.name in there}
+    for each in unfollowed_tables(lake.lake) if tables else ():
+        if each.table.name in tables:
+            sys.stderr.write(f"warning: {each.table.name}: {each.what}.\n")
 
 
 def _named(views: Sequence[LakeView], sql: str) -> Sequence[LakeView]:

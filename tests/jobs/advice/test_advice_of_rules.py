@@ -71,6 +71,7 @@ NOT_PASTED_HERE = {
     "table-file-missing": OF_TABLES,
     "table-file-size": OF_TABLES,
     "table-went-back": OF_TABLES,
+    "table-not-followed": "tests/jobs/test_unfollowed_tables.py runs the command.",
     "table-not-complete": "Information: the next run completes it.",
     "commits-not-kept": SHOWS_MORE,
     "rows-not-ours": "tests/harm/test_removed_rows.py pastes the command.",

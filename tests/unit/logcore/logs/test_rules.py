@@ -42,6 +42,7 @@ ABOUT_THE_WHOLE_LAKE = {
     ),
     *("frontier-missing", "withdrawn-rows", "commit-file-damaged", "lake-identity-differs", "stray-archive-file"),
     *("archive-not-deleted", "table-file-rebuilt", "table-not-complete"),
+    "table-not-followed",
 }
 """No finding of these has a log, so none counts for one."""
 

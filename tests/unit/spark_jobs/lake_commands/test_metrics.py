@@ -101,6 +101,7 @@ def test_the_figures_of_each_log_are_those_of_its_source(lake: Path, capsys: Cap
         "failing",
         "missed-schedule",
         "hanging-transaction",
+        "stale-table",
     }
 
 
