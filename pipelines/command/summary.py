@@ -447,7 +447,9 @@ def verdict_line(
 
 def tables_lines(lake: str) -> list[str]:
     """Paths of the tables; the most used ones first."""
-    lines = [f"{name:<19} {shown_path(address)}" for name, address in tables_to_query(lake).items()]
+    tables = tables_to_query(lake)
+    width = min(max(19, *map(len, tables)), 40) if tables else 0
+    lines = [f"{name:<{width}} {shown_path(address)}" for name, address in tables.items()]
     left = len(lines) - LISTED_TABLES
     more = [f"and {left:,} more; `loglake query {shlex.quote(lake)}` lists all"] if left > 0 else []
     return [*lines[:LISTED_TABLES], *more]

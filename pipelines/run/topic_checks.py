@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules.advice import filled
+from logcore.topics.internal_topics import InternalTopic
 from spark_jobs.contracts import JobReport
 from spark_jobs.lake.view.decoded.latest_topics import LatestTopic
 from spark_jobs.lake.view.decoded.topic_asset import TopicAsset
@@ -234,11 +235,16 @@ def cluster_follows_sources(state: LakeState, reading: ClusterOutline) -> CheckA
         reading: Of the job `cluster`.
     """
     waits = sorted(reading.waits.items())
+    names = (log.rpartition("/")[2].rpartition("-") for log in reading.logs)
+    there = sorted({int(number) for topic, _, number in names if topic == InternalTopic.CONSUMER_OFFSETS})
+    least = there[-1] + 1 if there else 0
+    some = f"of __consumer_offsets the sources have only {', '.join(map(str, there))} of at least {least} partitions"
     return CLUSTER_FOLLOWS_SOURCES.answer(
         state.lake,
         [Failure(f"{log} waits: {why}", severity=Severity.WARNING) for log, why in waits],
         f"the tables follow {counted(len(reading.logs), 'internal log')}",
         {"internal logs": len(reading.logs)},
+        [f"{some}; the tables have no groups of the others"] if len(there) < least else (),
     )
 
 

@@ -98,6 +98,22 @@ def test_a_run_writes_the_tables_and_a_run_without_news_reads_no_internal_topic(
     assert cluster.commits() == [("a", 4), ("a", 5)]
 
 
+def test_a_run_says_which_partitions_of_consumer_offsets_the_sources_have(cluster: Cluster) -> None:
+    cluster.write(commit("a", 4))
+    cluster.stable()
+    listener, _ = run(cluster)
+    assert answer_of(listener, FOLLOWS).notes == ()
+    cluster.groups.path.rename(cluster.groups.path.with_name("__consumer_offsets-7"))
+    shutil.rmtree(cluster.lake.path)
+    cluster.source.high_watermarks(orders_0=10, __consumer_offsets_7=10)
+    listener, _ = run(cluster)
+    assert answer_of(listener, FOLLOWS).passed
+    assert answer_of(listener, FOLLOWS).notes == (
+        "of __consumer_offsets the sources have only 7 of at least 8 partitions; the tables have no groups of the "
+        "others",
+    )
+
+
 def test_growth_of_a_topic_alone_changes_the_lag_in_the_same_run(cluster: Cluster) -> None:
     cluster.write(commit("a", 4))
     cluster.stable()
