@@ -19,7 +19,7 @@ from spark_jobs.lake.view.alarms import problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
-from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
+from spark_jobs.lake.view.runs.run_ends import first_run_killed, killed_run, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks, unread_sources
 from spark_jobs.policies.policies_file import read_policies
@@ -86,7 +86,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     of_runs = list(run_problems(lake.path, ends["intake"], now_ms, lake.policy.ingest))
     of_lag = [each for each in problems_of(state, now_ms, lake.policy.alerts_max_lag) if each.kind == "lag"]
     # Between the commits of a run its tables do not agree.
-    is_unfinished = is_busy or first_run_killed(lake.path, now_ms) is not None
+    is_unfinished = is_busy or killed_run(lake.path, now_ms) is not None
     policies = read_policies(lake.policies)
     answers = () if is_unfinished else present_answers(lake.path, policies, now_ms)
     outcome = RunOutcome("", {}, answers=tuple(answers))

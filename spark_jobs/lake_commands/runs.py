@@ -52,7 +52,7 @@ def runs_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.view.runs.run_ends import first_run_killed
+    from spark_jobs.lake.view.runs.run_ends import killed_run
     from spark_jobs.lake.view.runs.run_rows import FAILED, newest_runs
 
     lake = lake_at(options.lake)
@@ -70,8 +70,9 @@ def _show(options: argparse.Namespace) -> int:
     if found:
         sys.stdout.writelines(f"{shown(line)}\n" for line in _text(found))
     else:
-        killed = first_run_killed(lake, options.now_ms)
-        sys.stdout.write(f"{shown(killed or 'no run of this kind did work or failed')}\n")
+        sys.stdout.write("no run of this kind did work or failed\n")
+    if options.format == "text" and (killed := killed_run(lake, options.now_ms)) is not None:
+        sys.stdout.write(f"{shown(killed)}\n")
     return ExitCode.CLEAN
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
+from logcore.logs.model.findings import Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.engine.executor import Executor, TaskFailed, counting, run_surviving
@@ -26,6 +27,7 @@ from spark_jobs.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.repair_commands import no_lake
 from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.view.runs.run_ends import first_run_killed
+from spark_jobs.lake.view.verified_damage import keep_verified_damage
 from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
@@ -103,7 +105,7 @@ def verify_whole_lake(
     step: Callable[[VerifiedSoFar], None] | None = None,
     start: Callable[[int], Executor] | None = None,
 ) -> LakeVerification:
-    """Verify a lake.
+    """Verify a lake. The home keeps which files are damaged, for alarms.
 
     Args:
         say: Called with each finding as soon as it is known, in this thread.
@@ -123,13 +125,22 @@ def verify_whole_lake(
         raise NothingToVerify(no_lake(lake))
     chosen = LogSelection() if selection is None else selection
     known = progress or VerificationProgress({}, None)
-    verifying = _WholeLake(lake, say, sample or Sample(), known, chosen, step, start)
+    part = sample or Sample()
+    found: list[PlacedFinding] = []
+
+    def hear(placed: PlacedFinding) -> None:
+        if placed.finding.severity is Severity.ERROR:
+            found.append(placed)
+        say(placed)
+
     try:
-        return verifying.run()
+        outcome = _WholeLake(lake, hear, part, known, chosen, step, start).run()
     except StorageError:
         raise
     except LogError as error:
         raise LakeRefused(str(error)) from error
+    keep_verified_damage(lake, found, is_whole=part.total == 1 and chosen.is_everything)
+    return outcome
 
 
 def sample_bytes(lake: str, sample: Sample) -> int | None:

@@ -27,8 +27,9 @@ from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.runs.run_ends import FORGOTTEN, SOURCE_UNREAD, RunEnds, first_run_killed
+from spark_jobs.lake.view.runs.run_ends import FORGOTTEN, SOURCE_UNREAD, RunEnds, killed_run
 from spark_jobs.lake.view.unread_sources import unread_sources
+from spark_jobs.lake.view.verified_damage import verified_damage
 from spark_jobs.placed_finding import PlacedFinding
 
 _ABOUT_ROWS = frozenset(
@@ -170,6 +171,8 @@ class ProblemKind(NamedTuple):
     meaning: str
 
 
+_MOST_FILES = 3
+"""So many damaged files are named."""
 KINDS = {
     "damage": ProblemKind(Severity.ERROR, "Offsets, files or tables of a lake are damaged or lost."),
     "stopped": ProblemKind(Severity.ERROR, "A log does not grow, because its source changed or cannot be used."),
@@ -310,7 +313,7 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         ingest: When its policies start an intake: milliseconds of an interval, or another word.
     """
     gone = unread_sources(lake)  # first: the other looks leave out what does not answer
-    killed = first_run_killed(lake, now_ms)
+    killed = killed_run(lake, now_ms)
     if killed is not None:
         yield Problem("failing", "the lake", killed, f"loglake runs {quote(lake)}")
     of_disks = _of_disks(lake, ends)
@@ -327,6 +330,11 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         yield Problem(
             "damage", "the sources", sentences(list(ends.harmed.values())), f"loglake verify {sources or quote(lake)}"
         )
+    if damaged := verified_damage(lake):
+        files = [f"{rule}: {path}." for path, rule in sorted(damaged.items())]
+        more = f" {len(files) - _MOST_FILES:,} more files." if len(files) > _MOST_FILES else ""
+        what = f"A verification found damaged files. {sentences(files[:_MOST_FILES])}{more}"
+        yield Problem("damage", "the files of the lake", what, f"loglake verify {quote(lake)}")
     unread = ends.unread if ends.is_failing and ends.unread is not None else ""
     unread = sentences([unread, *(why for why in gone.values() if why not in unread)])
     if unread:

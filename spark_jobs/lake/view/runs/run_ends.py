@@ -71,8 +71,10 @@ def _joined(known: RunEnds, row: RunRow | None) -> RunEnds:
     return known
 
 
-def first_run_killed(lake: str, now_ms: int) -> str | None:
-    """Return a sentence with the command to type if the first run of a lake was killed; None: it has ended or goes on.
+def killed_run(lake: str, now_ms: int) -> str | None:
+    """Return a sentence with the command to type if the newest run was killed; None: it has ended or goes on.
+
+    Single jobs, as of a step of Dagster, are no runs.
 
     Args:
         lake: The lake.
@@ -83,12 +85,21 @@ def first_run_killed(lake: str, now_ms: int) -> str | None:
         OSError: The lease of a local lake cannot be opened.
     """
     killed = lease.killed_holder(lake, now_ms)
-    if killed is None or read_state(lake).run_id is not None or storage.has_files(table_uri(lake, TABLE)):
+    if killed is None or not killed[1]:
         return None
     who, command = killed
-    if not command:  # of a single job: no table is unfinished
-        return None
-    return f"The first run did not end: {who} was killed or interrupted. The same command continues it: `{command}`"
+    which = "newest" if _has_run(lake) else "first"
+    return f"The {which} run did not end: {who} was killed or interrupted. The same command continues it: `{command}`"
+
+
+def first_run_killed(lake: str, now_ms: int) -> str | None:
+    """Return the same if it was the first run: then tables are not there yet."""
+    killed = killed_run(lake, now_ms)
+    return None if killed is None or _has_run(lake) else killed
+
+
+def _has_run(lake: str) -> bool:
+    return read_state(lake).run_id is not None or storage.has_files(table_uri(lake, TABLE))
 
 
 def last_seen(lake: str, job: str) -> str | None:

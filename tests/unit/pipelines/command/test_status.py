@@ -7,7 +7,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -100,6 +102,61 @@ def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_comma
     assert "failed checks: no_damage" in said
     assert said.count("What to do: If another copy") == 1
     assert status() == (2, status(lakes / "damaged")[1] + status(lakes / "sound")[1])
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, status: Status) -> Path:
+    """A lake that `loglake run` made."""
+    source, lake = LogDirectory(tmp_path / "source"), tmp_path / "loaded"
+    source.partition("orders-0").append(10)
+    source.high_watermarks(orders_0=10)
+    with without_spark():
+        assert main(["run", str(source.path), "--lake", str(lake)]) == 0
+    assert status(lake)[0] == 0
+    return lake
+
+
+def test_a_killed_run_is_an_error_until_the_next_one_also_if_it_was_not_the_first(
+    loaded: Path, status: Status, capsys: Captured
+) -> None:
+    lake = str(loaded)
+    command = f"loglake run {loaded.parent / 'source'} --lake {lake}"
+    kills = "import os, sys; from spark_jobs.lake.store.lease import hold\n"
+    kills += "with hold(sys.argv[1], 'loglake run', sys.argv[2]): os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", kills, lake, command], check=False).returncode == -signal.SIGKILL
+    code, said = status(lake)
+    assert (code, "The newest run did not end: 'loglake run'" in said, f"`{command}`" in said) == (3, True, True), said
+    assert main(["runs", lake]) == 0
+    assert "The newest run did not end" in capsys.readouterr().out
+    with without_spark():
+        assert main(shlex.split(command)[1:]) == 0
+    assert status(lake)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "rule", "mends"),
+    [
+        ("archive/**/*.log", "archive-file-changed", "repair LAKE --archive --apply"),
+        ("tables/records/**/*.parquet", "table-file-damaged", "run SOURCE --lake LAKE --replace .."),
+    ],
+)
+def test_damage_that_a_verification_found_is_an_error_until_the_file_is_another_one(
+    loaded: Path, status: Status, files: str, rule: str, mends: str
+) -> None:
+    damaged = next(loaded.glob(files))
+    before, content = damaged.stat(), bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    os.utime(damaged, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert status(loaded)[0] == 0
+    assert main(["verify", str(loaded)]) == 2
+    code, said = status(loaded)
+    assert (code, f"{rule}: {damaged}." in said, f"`loglake verify {loaded}`" in said) == (2, True, True), said
+    places = {"LAKE": str(loaded), "SOURCE": str(loaded.parent / "source")}
+    with without_spark():
+        assert main([places.get(word, word) for word in mends.split()]) == 0
+    assert status(loaded)[0] == 0
+    assert main(["verify", str(loaded)]) == 0
 
 
 def test_a_failed_check_is_named_with_its_command_and_closed_by_what_mends_it(lakes: Path, status: Status) -> None:
