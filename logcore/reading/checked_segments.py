@@ -16,17 +16,16 @@ from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import (
+    SegmentFindings,
     cannot_read,
     is_read_in_bulk,
     open_segment,
-    say_end,
     segment_bytes,
     steps,
-    stretch_finding,
 )
 from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
-from logcore.storage.discovery import SourceChanged, SourceUnreadable, shown
+from logcore.storage.discovery import SourceChanged, SourceUnreadable
 from logcore.storage.machine import processors
 from logcore.storage.source_bytes import SourceBytes
 
@@ -64,7 +63,7 @@ def checked_items(
         log: The log.
         segments: The segments to read, in their order.
         notes: Gets the findings.
-        rules: As for `gap_finding`.
+        rules: As for `SegmentFindings`.
     """
     segments = tuple(segments)
     bulk = BulkCheck([(log, segment) for segment in segments]) if is_read_in_bulk(log, decodes=False) else None
@@ -105,16 +104,26 @@ def _items_of(
     notes: Notes,
     rules: GapRules | None,
 ) -> Iterator[Table | ScannedBatch | Stretch]:
-    padding, next_offset, damage = 0, segment.base_offset, -1
+    from logcore.columns.decoding.batch_table import gaps_in
+    from logcore.columns.kernels import batch_row
+
+    padding, next_offset, wrong = 0, segment.base_offset, SegmentFindings(log, segment, notes, rules=rules)
     failure: LogError | None = None
     for seen in results:
         if failure is not None:
             continue
-        failure, padding, next_offset = seen.failure, padding + seen.padding, seen.next_offset
+        failure, padding = seen.failure, padding + seen.padding
         for item in seen.items:
             if isinstance(item, Stretch):
-                notes.say(stretch_finding(item, shown(segment.path)))
-                damage = item.offset
+                wrong.take_stretch(item)
+            elif isinstance(item, tuple):
+                header = item[0].header
+                if header.base_offset > next_offset:
+                    wrong.take_gaps([(next_offset, header.base_offset, item[0].position)])
+                next_offset = header.next_offset
+            else:
+                wrong.take_gaps(gaps_in(item, next_offset))
+                next_offset = int(item[-1, batch_row.LAST_OFFSET]) + 1
             yield item[0] if isinstance(item, tuple) else item
     try:
         source.refuse_change()
@@ -123,7 +132,7 @@ def _items_of(
     if failure is not None:
         cannot_read(segment, failure, notes)
     else:
-        say_end(log, segment, notes, len(source.content), padding, next_offset, damage, rules=rules)
+        wrong.say_end(len(source.content), padding, next_offset)
 
 
 class BulkCheck:

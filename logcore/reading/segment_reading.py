@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.beyond_log_end import beyond_finding
-from logcore.logs.checks.validation import spare_text, stretch_rule
+from logcore.logs.checks.validation import FINDINGS_PER_RULE, spare_text, stretch_rule
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -26,6 +26,7 @@ from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:  # commands that decode nothing in bulk start without NumPy
     from logcore.columns.checking.chunks import Chunk
+    from logcore.columns.decoding.batch_table import Gaps
     from logcore.columns.decoding.lanes import SegmentRows
 
 Rows = TypeVar("Rows")
@@ -141,19 +142,23 @@ def steps(
         source: Its bytes.
         walk: The walk over them.
         notes: Gets the findings.
-        rules: As for `say_end`.
+        rules: As for `SegmentFindings`.
     """
-    file, damage = shown(segment.path), -1
+    expected = walk.next_offset
+    wrong = SegmentFindings(log, segment, notes, ReadingStart(walk.position, expected), rules)
     try:
         for item in walked(source, walk):
             if isinstance(item, Stretch):
-                notes.say(stretch_finding(item, file))
-                damage = damage if item.spare else item.offset
+                wrong.take_stretch(item)
+            else:
+                if item.header.base_offset > expected:
+                    wrong.take_gaps([(expected, item.header.base_offset, item.position)])
+                expected = item.header.next_offset
             yield item
     except (SourceUnreadable, SourceChanged) as error:
         cannot_read(segment, error, notes)
         return
-    say_end(log, segment, notes, len(source.content), walk.accounting.padding, walk.next_offset, damage, rules=rules)
+    wrong.say_end(len(source.content), walk.accounting.padding, walk.next_offset)
 
 
 def rows_of_segment(
@@ -188,16 +193,19 @@ def rows_of_segment(
     size = len(source.content)
     position, next_offset = start.position, start.next_offset
     last = MAX_OFFSET + 1 if end is None else end
-    nbytes, padding, damage = size if first_bytes is None else first_bytes, 0, -1
+    nbytes, padding = size if first_bytes is None else first_bytes, 0
+    wrong = SegmentFindings(log, segment, notes, start)
+    wrong.end = last
     try:
         while position < size and next_offset < last:
             rows = decode(Chunk(position, next_offset, min(position + nbytes, size)))
             for item in rows:
-                if not isinstance(item, Stretch):
+                if isinstance(item, Stretch):
+                    wrong.take_stretch(item)
+                else:
                     yield item
-                elif item.offset < last:
-                    notes.say(stretch_finding(item, shown(segment.path)))
-                    damage = damage if item.spare else item.offset
+            for gaps in rows.gaps:
+                wrong.take_gaps(gaps)
             position, next_offset = rows.position, rows.next_offset
             if rows.padding:
                 padding, position = size - (position - rows.padding), size
@@ -205,7 +213,7 @@ def rows_of_segment(
             source.release(position)
             nbytes = min(2 * nbytes, max(most_bytes or 0, nbytes))
         if position >= size and next_offset < last:
-            say_end(log, segment, notes, size, padding, next_offset, damage)
+            wrong.say_end(size, padding, next_offset)
         source.refuse_change()
     except (SourceChanged, SourceUnreadable) as error:
         cannot_read(segment, error, notes)
@@ -213,51 +221,110 @@ def rows_of_segment(
         progress.append(next_offset)
 
 
-def say_end(
-    log: SourceLog,
-    segment: SegmentFile,
-    notes: Notes,
-    file_size: int,
-    padding: int,
-    next_offset: int,
-    damage: int,
-    *,
-    rules: GapRules | None = None,
-) -> None:
-    """Report what only the end of a segment shows: zeros, and missing offsets up to the next segment.
+class SegmentFindings:
+    """Reports what is wrong with a segment while it is read: damage, missing offsets, zeros at its end.
 
-    At the end of a log also the committed offsets that are missing there.
-
-    The rules for a gap are those of `verify` (`logcore.logs.checks.log_check`). Only segment names are compared.
+    The rules for a gap are those of `verify` (`logcore.logs.checks.log_check`).
 
     Args:
         log: The log of the segment.
-        segment: The segment, which was read to its end.
+        segment: The segment.
         notes: Gets the findings.
-        file_size: Of the segment, in bytes.
-        padding: The number of zeros at its end.
-        next_offset: The offset after its last good batch.
-        damage: The offset expected at its last damage, -1 without any. Damage at its end explains a gap.
+        start: Where the reading begins; None: at the beginning of the segment.
         rules: What explains gaps, for a caller that checks the log's end itself; None: what log and topic say.
+
+    Attributes:
+        end: Damage and gaps that begin at this offset or later are not reported.
+        rules: As above.
     """
-    if padding:
-        notes.say(padding_finding(log, segment, file_size, padding))
-    start = next_offset if log.named_files else max(next_offset, log.log_start_offset)
-    committed = 0 if log.named_files or log.is_metadata else log.high_watermark or 0
-    if rules is None and not log.is_sealed(segment) and start < committed:
-        notes.say(beyond_finding(log, start, committed))
-    at = bisect_right(log.segments, segment.base_offset, key=lambda other: other.base_offset)
-    following = log.segments[at].base_offset if at < len(log.segments) else 0
-    if start >= following or damage == next_offset or log.kind is not DirectoryKind.LIVE:
-        return
-    if (rules or rules_of_gaps(log, notes)).loss(start, following) == NO_EXPLANATION:
+
+    def __init__(
+        self,
+        log: SourceLog,
+        segment: SegmentFile,
+        notes: Notes,
+        start: ReadingStart | None = None,
+        rules: GapRules | None = None,
+    ) -> None:
+        self.end, self.rules = MAX_OFFSET + 1, rules
+        self._log, self._segment, self._notes = log, segment, notes
+        self._gaps = 0
+        self._damage = {start.next_offset} if start is not None and start.position else set()
+        """Offsets where damage explains a gap. In the middle of a segment only the lowest offset is known."""
+
+    def take_stretch(self, stretch: Stretch) -> None:
+        """Report bytes that cannot be trusted.
+
+        Args:
+            stretch: The bytes.
+        """
+        if stretch.offset < self.end:
+            self._notes.say(stretch_finding(stretch, shown(self._segment.path)))
+            if not stretch.spare:
+                self._damage.add(stretch.offset)
+
+    def take_gaps(self, gaps: Gaps) -> None:
+        """Report missing offsets between batches of the segment, unless damage or cleaning explains them.
+
+        Args:
+            gaps: Some gaps, in the order of their offsets. A cleaned log may have very many.
+        """
+        if not len(gaps) or self._log.kind is not DirectoryKind.LIVE:
+            return
+        rules = self.rules or rules_of_gaps(self._log, self._notes)
+        if rules.loss(max(int(gaps[0][0]), self._start), int(gaps[-1][1])) is None:
+            return
+        name, file = os.path.basename(self._segment.path), shown(self._segment.path)
+        for first, end, position in map(tuple, gaps):
+            start = max(int(first), self._start)
+            if first in self._damage or not start < min(end, self.end) or rules.loss(start, int(end)) != NO_EXPLANATION:
+                continue
+            self._gaps += 1
+            if self._gaps <= FINDINGS_PER_RULE:
+                why = f"the batch at position {position} of {name} begins at offset {end}, not at {first}"
+                self._say_missing(start, int(end), why, file=file, position=int(position))
+
+    def say_end(self, file_size: int, padding: int, next_offset: int) -> None:
+        """Report what only the end of a segment shows: zeros, and missing offsets up to the next segment.
+
+        At the end of a log also the committed offsets that are missing there. Only segment names are compared.
+
+        Args:
+            file_size: Of the segment, in bytes.
+            padding: The number of zeros at its end.
+            next_offset: The offset after its last good batch.
+        """
+        log, segment, notes = self._log, self._segment, self._notes
         file = shown(segment.path)
-        message = (
-            f"{log.topic_partition}: offsets [{start}, {following}) are missing: {os.path.basename(file)} ends at "
-            f"offset {next_offset}, and the next segment begins at offset {following}"
+        if padding:
+            notes.say(padding_finding(log, segment, file_size, padding))
+        if self._gaps > FINDINGS_PER_RULE:
+            more = f"{file}: and {self._gaps - FINDINGS_PER_RULE} more of these in the same segment."
+            notes.say(found("missing-offsets", more, file=file))
+        start = max(next_offset, self._start)
+        committed = 0 if log.named_files or log.is_metadata else log.high_watermark or 0
+        if self.rules is None and not log.is_sealed(segment) and start < committed:
+            notes.say(beyond_finding(log, start, committed))
+        at = bisect_right(log.segments, segment.base_offset, key=lambda other: other.base_offset)
+        following = log.segments[at].base_offset if at < len(log.segments) else 0
+        if start >= following or next_offset in self._damage or log.kind is not DirectoryKind.LIVE:
+            return
+        if (self.rules or rules_of_gaps(log, notes)).loss(start, following) == NO_EXPLANATION:
+            name = os.path.basename(file)
+            why = f"{name} ends at offset {next_offset}, and the next segment begins at offset {following}"
+            self._say_missing(start, following, why, file=file)
+
+    @property
+    def _start(self) -> int:
+        """The first offset that can be missing."""
+        return 0 if self._log.named_files else self._log.log_start_offset
+
+    def _say_missing(self, start: int, end: int, why: str, *, file: str, position: int | None = None) -> None:
+        known = "" if self._log.cleaner_checkpoint is not None else " (in a compacted topic this is ordinary)"
+        message = f"{self._log.topic_partition}: offsets [{start}, {end}) are missing: {why}{known}."
+        self._notes.say(
+            found("missing-offsets", message, file=file, position=position, start_offset=start, end_offset=end)
         )
-        known = "" if log.cleaner_checkpoint is not None else " (in a compacted topic this is ordinary)"
-        notes.say(found("missing-offsets", f"{message}{known}.", file=file, start_offset=start, end_offset=following))
 
 
 def rules_of_gaps(log: SourceLog, notes: Notes, compacted: bool | None = None) -> GapRules:

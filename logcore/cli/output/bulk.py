@@ -20,15 +20,15 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import Notes
-from logcore.reading.segment_reading import cannot_read, say_end, stretch_finding
+from logcore.reading.segment_reading import SegmentFindings, cannot_read
 from logcore.reading.shown_segments import ShownSegment, place_of, rows_of
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.scanning.scan import Stretch
-from logcore.storage.discovery import shown
 from logcore.storage.machine import processors
 
 if TYPE_CHECKING:
     from logcore.columns.checking.chunks import Chunk, Job
+    from logcore.columns.decoding.batch_table import Gaps
     from logcore.columns.decoding.lanes import SegmentRows
     from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
     from logcore.columns.decoding.line_forms import LineForm
@@ -49,6 +49,7 @@ class _Written:
     turn: Turn
     items: list[Lines | Stretch | Finding] = field(default_factory=list)
     padding: int = 0
+    gaps: list[Gaps] = field(default_factory=list)
     failure: LogError | None = None
     """Why the bytes after the items could not be fetched."""
 
@@ -93,12 +94,9 @@ def write_lines(
 
     def write_items(work: _LineWork, items: list[Lines | Stretch | Finding]) -> None:
         """Called in the thread whose turn it is."""
-        shows = work.shows
         for item in items if not work.is_over else ():
             if isinstance(item, Stretch):
-                if shows.end is None or item.offset < shows.end:
-                    work.damage = item.offset
-                    notes.say(stretch_finding(item, shown(shows.segment.path)))
+                work.wrong.take_stretch(item)
             elif isinstance(item, Finding):
                 notes.say(item)
             else:
@@ -107,7 +105,7 @@ def write_lines(
                     pool.give(text)
         items.clear()
 
-    works = (_LineWork(each, maker, pool, waiting, write_items) for each in segments)
+    works = (_LineWork(each, notes, maker, pool, waiting, write_items) for each in segments)
     progress = None if sys.stdout.isatty() else ReadProgress()
     if progress is not None and isinstance(notes, CommandNotes):
         notes.progress = progress.line
@@ -117,13 +115,14 @@ def write_lines(
         result.turn.taken()
         if work.is_over:
             continue
+        for gaps in result.gaps:
+            work.wrong.take_gaps(gaps)
         work.is_over = shows.end is not None and result.next_offset >= shows.end
         try:
             if result.failure is not None:
                 raise result.failure
             if result.position >= len(shows.content) and not work.is_over:
-                padding, after = result.padding, result.next_offset
-                say_end(shows.log, shows.segment, notes, len(shows.content), padding, after, work.damage)
+                work.wrong.say_end(len(shows.content), result.padding, result.next_offset)
             if result.position >= len(shows.content) or work.is_over:
                 shows.source.refuse_change()
         except LogError as error:
@@ -168,6 +167,7 @@ class _LineWork:
     def __init__(
         self,
         shows: ShownSegment,
+        notes: Notes,
         maker: LineMaker,
         pool: TextPool,
         waiting: Waiting,
@@ -176,8 +176,9 @@ class _LineWork:
         self.shows = shows
         self.is_over = False
         """No more of the segment is wanted: reading failed, or reached the end of what is shown."""
-        self.damage = -1
-        """As for `say_end`."""
+        self.wrong = SegmentFindings(shows.log, shows.segment, notes, shows.start)
+        if shows.end is not None:
+            self.wrong.end = shows.end
         self._maker, self._pool, self._waiting, self._write_items = maker, pool, waiting, write
 
     def jobs(self) -> Iterator[Job[_LineWork, _Written]]:
@@ -213,6 +214,7 @@ class _LineWork:
 
         output = self._maker.buffers(self.shows, self._pool)
         walk = _lines_of(self.shows, self._maker, output, chunk, enough)
+        written.gaps = walk.gaps
         for item in walk:
             written.items += [*self._maker.findings(output), item]
             held = 0 if isinstance(item, Stretch) else sum(map(len, item))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +34,26 @@ follows may have twice as many, so a doubt wastes little. A table has fewer batc
 
 Table = npt.NDArray[np.int64]
 
+Gaps = Table | Sequence[tuple[int, int, int]]
+"""Gaps between batches, by offsets: the lowest possible one, the batch's own, and the position of the batch."""
+
 _SUCCESSOR = 64
 """Bytes that show whether the next batch claims offsets of the one before, and some more."""
 
 _STORED_COLUMNS = [batch_row.ATTRIBUTES, batch_row.MAGIC, batch_row.BODY, batch_row.BODY_END, batch_row.SOUND]
 _NO_KEY = (-1).to_bytes(4, "big", signed=True)
+
+
+def gaps_in(rows: Table, next_offset: int) -> Table:
+    """Return the gaps before batches.
+
+    Args:
+        rows: Rows of batches, at least one.
+        next_offset: The lowest possible offset of the first one.
+    """
+    expected = np.concatenate(([next_offset], rows[:-1, batch_row.LAST_OFFSET] + 1))
+    after = np.flatnonzero(rows[:, batch_row.BASE_OFFSET] > expected)
+    return np.column_stack((expected[after], rows[after][:, [batch_row.BASE_OFFSET, batch_row.POSITION]]))
 
 
 class BatchTable:

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.decoding.batch_table import BatchTable, Table
+from logcore.columns.decoding.batch_table import BatchTable, Gaps, Table, gaps_in
 from logcore.columns.kernels import batch_row
 from logcore.columns.kernels.call_frames import FULL, address_of
 from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
@@ -69,6 +69,7 @@ class CompiledLane(Generic[Rows]):
         self._wanted, self._output = wanted, output
         self.position = self.next_offset = 0
         self.stop = len(buf)
+        self.gaps: list[Gaps] = []
         self.enough: Callable[[], bool] = _never
         """Called after each table, and between batches of a compressed table; True ends the walk."""
         self._frame = self._batch_table.emit_frame()
@@ -110,6 +111,8 @@ class CompiledLane(Generic[Rows]):
                     yield rows
                 if is_whole and accepted < batches.count and self.enough():
                     break
+            if accepted > first:
+                self.gaps.append(gaps_in(self._table[first:accepted], self.next_offset))
             if accepted < batches.count:
                 self.position = int(self._table[accepted, batch_row.POSITION])
                 if accepted > first:

@@ -6,7 +6,7 @@ This module has the change between lanes, and the slow lane. The engines have th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from logcore.columns.wanted import Wanted
 from logcore.records.model import BatchHeader, Limits, Record
@@ -16,6 +16,9 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+
+if TYPE_CHECKING:  # the reference engine works without NumPy
+    from logcore.columns.decoding.batch_table import Gaps
 
 Rows = TypeVar("Rows", covariant=True)
 
@@ -54,6 +57,8 @@ class FastLane(Protocol[Rows]):
     next_offset: int
     """The position and offset after the last batch that was read."""
     stop: int
+    gaps: list[Gaps]
+    """The gaps before the batches that were read."""
 
     def rows(self) -> Iterator[Rows]:
         """Yield rows of batches from `position` on, as long as they are certainly good and begin before `stop`. It
@@ -82,6 +87,8 @@ class SegmentRows(Generic[Rows]):
         self.position, self.next_offset = position, next_offset
         self.padding = 0
         """Zeros at the end of the segment."""
+        self.gaps: list[Gaps] = [] if lane is None else lane.gaps
+        """The gaps between offsets of batches, also those that damage explains."""
         self.careful_steps = 0
         """Batches and stretches that the slow lane validated."""
         self._walk = self._steps()
@@ -110,6 +117,8 @@ class SegmentRows(Generic[Rows]):
             if isinstance(item, Stretch):
                 yield item
                 continue
+            if item.header.base_offset > self.next_offset:
+                self.gaps.append([(self.next_offset, item.header.base_offset, start)])
             self.next_offset = item.header.next_offset
             for records in self._careful.records(item):
                 yield self._of_records(item.header, start, records)

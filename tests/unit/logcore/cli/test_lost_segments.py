@@ -103,6 +103,67 @@ def test_every_command_that_reads_past_a_lost_segment_says_it_once(
     assert "orders-0: offsets [20, 30) are missing: 000000000000000000" in said
 
 
+def with_a_hole_inside(folder: Path, tail: int = 20) -> LogDirectory:
+    """A log of offsets [0, 40) in two segments; the batches [25, 30) are missing in the second one."""
+    root = LogDirectory(folder / "logs")
+    orders = root.partition("orders-0")
+    orders.append(tail)
+    orders.roll()
+    whole = orders.append(20)
+    batch = len(whole) // 4
+    orders.segments()[1].write_bytes(whole[:batch] + whole[2 * batch :])
+    root.high_watermarks(orders_0=40)
+    return root
+
+
+@pytest.mark.parametrize("engine", ["kernels", "reference"])
+@pytest.mark.parametrize("name", READERS)
+def test_every_command_that_reads_past_a_hole_inside_of_a_segment_says_it_once(
+    name: str, engine: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+    monkeypatch.setattr(segment_reading, "LEAST_BULK_BYTES", 0)
+    code, said = said_by(capsys, *READERS[name], str(with_a_hole_inside(tmp_path).path))
+    assert code == 2
+    assert said.count(" missing-offsets: ") == 1
+    assert "orders-0: offsets [25, 30) are missing: the batch at position " in said
+    assert "of 00000000000000000020.log begins at offset 30, not at 25" in said
+
+
+@pytest.mark.parametrize("engine", ["kernels", "reference"])
+def test_a_hole_inside_of_a_segment_that_cleaning_or_damage_explains_is_not_said(
+    engine: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+    monkeypatch.setattr(segment_reading, "LEAST_BULK_BYTES", 0)
+    root = with_a_hole_inside(tmp_path)
+    for name, offset in (("cleaner", 30), ("log-start", 33)):
+        root.checkpoint(name, orders_0=offset)
+        for words in READERS.values():
+            assert said_by(capsys, *words, str(root.path))[1].count("missing-offsets") == 0, (name, words)
+        (root.path / f"{name}-offset-checkpoint").unlink()
+    for offsets in ("0..20", "20..25"):  # a read that ends before the hole
+        assert said_by(capsys, "dump", "--offsets", offsets, str(root.path)) == (0, ""), offsets
+    segment = next(root.path.glob("orders-0/*20.log"))
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 3 + 30] ^= 1  # the batch after the hole
+    segment.write_bytes(content)
+    for words in READERS.values():
+        code, said = said_by(capsys, *words, str(root.path))
+        assert (code, said.count("missing-offsets"), said.count("corrupt-bytes")) == (2, 0, 1), words
+
+
+def test_very_many_holes_are_counted(tmp_path: Path, capsys: Captured) -> None:
+    root = LogDirectory(tmp_path / "logs")
+    orders = root.partition("orders-0")
+    batches = [handmade.simple_batch(offset, [(b"k", b"v")]) for offset in range(0, 404, 2)]
+    orders.roll()
+    orders.write(b"".join(batches))
+    code, said = said_by(capsys, "ls", str(root.path))
+    assert (code, said.count(" missing-offsets: ")) == (2, 101)
+    assert "and 101 more of these in the same segment" in said
+
+
 def said_by(capsys: Captured, *words: str) -> tuple[int, str]:
     capsys.readouterr()
     code = main(list(words))
