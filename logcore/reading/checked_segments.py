@@ -9,9 +9,11 @@ Belongs here: reading segments whole. `logcore.reading.segment_reading` opens on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from logcore.errors import LogError
+from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import Notes
@@ -21,9 +23,10 @@ from logcore.reading.segment_reading import (
     is_read_in_bulk,
     open_segment,
     segment_bytes,
+    segment_end,
     steps,
 )
-from logcore.segments.filenames import is_coordinator_topic
+from logcore.segments.filenames import MAX_OFFSET, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.storage.discovery import SourceChanged, SourceUnreadable
 from logcore.storage.machine import processors
@@ -133,6 +136,31 @@ def _items_of(
         cannot_read(segment, failure, notes)
     else:
         wrong.say_end(len(source.content), padding, next_offset)
+
+
+OF_LOST_OFFSETS = frozenset({"missing-offsets", "high-watermark-beyond-log-end"})
+"""Rules about offsets that should be in a log and are not."""
+
+
+def lost_offsets(log: SourceLog, *, is_compacted: bool | None = None, reads_all: bool = True) -> Iterator[Finding]:
+    """Yield the findings about offsets that should be in a log and are not, as `verify` finds them.
+
+    Args:
+        log: The log.
+        is_compacted: As in `ReadOptions`.
+        reads_all: Read every batch; else only the end of each segment, and gaps inside of a segment are not found.
+    """
+    notes = Notes()
+    if is_compacted:
+        log = replace(log, cleaner_checkpoint=MAX_OFFSET)
+    for segment in log.segments:
+        end = None if reads_all else segment_end(log, segment)
+        if end is not None:
+            SegmentFindings(log, segment, notes).say_end(0, 0, end)
+            continue
+        for _ in checked_items(log, (segment,), notes):
+            pass
+    yield from (each for each in notes.findings if each.rule in OF_LOST_OFFSETS)
 
 
 class BulkCheck:

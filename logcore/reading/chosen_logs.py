@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_finding
 from logcore.logs.growth.lost_start import lost_start_finding
 from logcore.logs.model.findings import Finding, Severity, found
@@ -20,13 +19,11 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.nearest_names import MOST, no_such, no_such_topic
 from logcore.reading.read_options import Notes, OffsetRange, ReadOptions
-from logcore.reading.segment_reading import reading_start
+from logcore.reading.segment_reading import segment_end
 from logcore.reading.visible_offsets import requested_high_watermark, visible_high_watermark
-from logcore.records.model import LOG_OVERHEAD
-from logcore.segments.filenames import MAX_OFFSET, DirectoryKind, TopicPartition, parse_partition_directory
-from logcore.storage.discovery import HeaderReader, discover, read_range, shown
+from logcore.segments.filenames import DirectoryKind, TopicPartition, parse_partition_directory
+from logcore.storage.discovery import discover, shown
 from logcore.storage.objects.addresses import directory_of
-from logcore.storage.source_bytes import SourceBytes
 
 _OF_ROOTS = ("broken-root-file", "no-meta-properties", "no-high-watermark")
 _ZOOKEEPER = "zookeeper-directory"
@@ -237,19 +234,7 @@ def log_end(log: SourceLog) -> int | None:
     """
     if not log.segments:
         return log.log_start_offset
-    segment = log.segments[-1]
-    end = max(segment.base_offset, log.log_start_offset)
-    try:
-        # Entries of the index that their batches prove: only the rest of the segment is read.
-        start = reading_start(segment, SourceBytes(segment.path, sealed=False, seen=segment), MAX_OFFSET)
-        for position, header in HeaderReader().headers(segment, start.position):
-            if header is not None:
-                end = max(end, header.next_offset)
-            elif any(read_range(segment.path, position, min(segment.log_bytes, position + LOG_OVERHEAD), segment)):
-                return None
-    except LogError:
-        return None  # reported where the records are read
-    return end
+    return segment_end(log, log.segments[-1])
 
 
 def _range_text(log: SourceLog, visible: tuple[int, int], there: tuple[int, int]) -> str:

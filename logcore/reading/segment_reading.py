@@ -15,13 +15,13 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import Notes
-from logcore.records.batch import BatchHeader
+from logcore.records.batch import LOG_OVERHEAD, BatchHeader
 from logcore.records.packed_files import unpacking
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX, DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
 from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
-from logcore.storage.discovery import HeaderReader, SourceChanged, SourceUnreadable, read_file, shown
+from logcore.storage.discovery import HeaderReader, SourceChanged, SourceUnreadable, read_file, read_range, shown
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:  # commands that decode nothing in bulk start without NumPy
@@ -77,6 +77,28 @@ def reading_start(segment: SegmentFile, source: SourceBytes, seek: int | None) -
     if seek is None or seek <= segment.base_offset:
         return ReadingStart(0, segment.base_offset)
     return ProvedEntries(index_of(segment), segment.base_offset, source).start_for(seek)
+
+
+def segment_end(log: SourceLog, segment: SegmentFile) -> int | None:
+    """Return the offset after the last batch of a segment, at least the log start; None if headers cannot be followed
+    to its end: there may be more.
+
+    Args:
+        log: The log.
+        segment: The segment.
+    """
+    end = max(segment.base_offset, log.log_start_offset)
+    try:
+        # Entries of the index that their batches prove: only the rest of the segment is read.
+        start = reading_start(segment, SourceBytes(segment.path, sealed=False, seen=segment), MAX_OFFSET)
+        for position, header in HeaderReader().headers(segment, start.position):
+            if header is not None:
+                end = max(end, header.next_offset)
+            elif any(read_range(segment.path, position, min(segment.log_bytes, position + LOG_OVERHEAD), segment)):
+                return None
+    except LogError:
+        return None  # reported where the records are read
+    return end
 
 
 def open_segment(

@@ -37,6 +37,7 @@ from logcore.logs.model.partition_directory import PartitionDirectory, Proposal,
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.topic_config import TopicConfig, kafka_name, topic_config
 from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.reading.checked_segments import OF_LOST_OFFSETS, lost_offsets
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
 from logcore.reading.read_options import Notes, ReadOptions
@@ -92,6 +93,11 @@ class LogSettings:
                 plain["from"] = "default"
             shown_settings[name] = plain
         return shown_settings
+
+    @property
+    def is_compacted(self) -> bool | None:
+        """Whether the topic is compacted; None if its cleanup.policy is not stated."""
+        return self.config.compacts if self.typed.union(self.said) & {"cleanup.policy"} else None
 
     @property
     def lines(self) -> str:
@@ -284,6 +290,20 @@ def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespa
     for finding in findings:
         if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
             notes.say(finding)
+
+
+def say_lost_offsets(arguments: argparse.Namespace, settings: LogSettings, notes: CommandNotes) -> None:
+    """Report offsets that should be in the source and are not, as `verify` does. Values in the arguments count."""
+    of_paths = Notes()
+    stated = {
+        name: getattr(arguments, name)
+        for name in ("log_start_offset", "high_watermark")
+        if getattr(arguments, name) is not None
+    }
+    logs = find_logs(ReadOptions((arguments.source,)), of_paths)
+    notes.say_all(each for each in of_paths.findings if each.rule in OF_LOST_OFFSETS and not stated)
+    for log in logs:
+        notes.say_all(lost_offsets(replace(log, **stated), is_compacted=settings.is_compacted))
 
 
 def run(

@@ -34,6 +34,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.checked_segments import lost_offsets
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.internal_topics.cluster_metadata import Moment, ReadState, read_cluster_state
 from logcore.reading.internal_topics.log_ends import log_end
@@ -45,7 +46,7 @@ from logcore.storage.partition_directories import partition_directory
 from logcore.storage.source_errors import shown
 from logcore.storage.source_reads import read_file
 
-_QUIET = ("no-high-watermark", "broken-root-file", "no-meta-properties", "remote-tier", "several-copies")
+_QUIET = ("no-meta-properties", "remote-tier", "several-copies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,10 @@ def run(arguments: argparse.Namespace, settings: SettingsOfLogs, notes: CommandN
             continue
         try:
             with partition_directory(log.directory, state=states[os.path.dirname(log.directory)]) as directory:
-                work = plan_of(directory, settings.of(log.directory), log.directory)
+                of_log = settings.of(log.directory)
+                work = plan_of(directory, of_log, log.directory)
             planned.append((log, work))
+            notes.say_all(lost_offsets(log, is_compacted=of_log.is_compacted, reads_all=False))
             for finding in work.findings:
                 file = finding.file and os.path.join(shown(log.directory), finding.file)
                 notes.say(replace(finding, file=file, message=f"{log.topic_partition}: {finding.message}"))

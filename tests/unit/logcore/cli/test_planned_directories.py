@@ -197,6 +197,7 @@ def test_a_future_directory_stays_if_the_log_beside_it_lacks_any_of_it(logs: Pat
 def test_a_deleted_directory_stays_if_the_metadata_still_assigns_its_log_here(logs: Path, capsys: Captured) -> None:
     log(logs, "orders-0.0123456789abcdef0123456789abcdef-delete", segment(0, T))
     MetadataLog(logs).say(created("orders"), assigned_to("orders", 2))
+    (logs / "replication-offset-checkpoint").write_text("0\n0\n")
     rows = rows_of("retain", logs, capsys, "--config-from", "none")
     assert [row["removable"] for row in rows if "removable" in row] == [False]
 
@@ -222,3 +223,76 @@ def test_a_whole_directory_is_only_planned_and_takes_no_option_of_one_log(logs: 
     assert main(["retain", str(logs / "orders-0"), "--plan", "--topic", "orders"]) == 64
     assert "name one log" in capsys.readouterr().err
     assert rows_of("retain", logs, capsys, "--topic", "none*", code=3) == []
+
+
+ROOT_FILES = [
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+]
+
+
+@pytest.mark.parametrize("name", ROOT_FILES)
+@pytest.mark.parametrize("injury", ["zeroed", "cut"])
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_a_plan_says_that_a_checkpoint_cannot_be_used(
+    command: str, injury: str, name: str, logs: Path, capsys: Captured
+) -> None:
+    log(logs, "orders-0", segment(0, T), segment(10, T))
+    content = f"0\n2\norders 0 {20 if name.startswith('rep') else 0}\nother 0 0\n".encode()
+    (logs / name).write_bytes(bytes(len(content)) if injury == "zeroed" else content[:-10])
+    assert main(["verify", str(logs)]) == 1
+    capsys.readouterr()
+    assert main([command, str(logs), "--plan", "--as-of", str(T)]) == 1
+    assert "warning broken-root-file: " in capsys.readouterr().err
+
+
+def lose(path: Path, what: str) -> None:
+    """Damage a log of four segments of ten offsets as a person or a power cut does."""
+    first, second, _, last = sorted(path.glob("*.log"))
+    match what:
+        case "first":
+            first.unlink()
+        case "middle":
+            second.unlink()
+        case "zeros":
+            last.write_bytes(bytes(last.stat().st_size))
+        case "cut":
+            last.write_bytes(last.read_bytes()[:100])
+        case "hole":
+            second.write_bytes(handmade.simple_batch(15, [(b"k", b"v")] * 5, base_timestamp=T))
+
+
+@pytest.mark.parametrize("what", ["first", "middle", "zeros", "cut", "hole"])
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_maintenance_says_that_offsets_are_missing(
+    command: str, what: str, logs: Path, capsys: Captured, tmp_path: Path
+) -> None:
+    orders = log(logs, "orders-0", *(segment(10 * number, T) for number in range(4)))
+    (logs / "log-start-offset-checkpoint").write_text("0\n0\n")
+    (logs / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 40\n")
+    (orders / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    lose(orders, what)
+    lost = "high-watermark-beyond-log-end" if what in ("zeros", "cut") else "missing-offsets"
+    assert main(["verify", str(logs)]) == 2
+    assert f"error {lost}: " in capsys.readouterr().out
+    assert main([command, str(orders), "--out", str(tmp_path / "new" / "orders-0"), "--as-of", str(T)]) == 2
+    assert capsys.readouterr().err.count(f"error {lost}: ") == 1
+    if what != "hole":  # the plan of a whole log directory reads only the ends of segments
+        assert main([command, str(logs), "--plan", "--as-of", str(T)]) == 2
+        assert capsys.readouterr().err.count(f"error {lost}: ") == 1
+
+
+@pytest.mark.parametrize("command", ["retain", "compact"])
+def test_gaps_that_cleaning_left_are_no_loss_for_maintenance(
+    command: str, logs: Path, capsys: Captured, tmp_path: Path
+) -> None:
+    orders = log(logs, "orders-0", *(segment(10 * number, T) for number in range(4)), first_dirty=30)
+    lose(orders, "hole")
+    (logs / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
+    new = str(tmp_path / "new" / "orders-0")
+    assert main([command, str(orders), "--out", new, "--as-of", str(T)]) == 0, capsys.readouterr().err
+    (logs / "cleaner-offset-checkpoint").unlink()
+    stated = ["--config", "cleanup.policy=compact", "--plan"]
+    assert main([command, str(orders), "--as-of", str(T), *stated]) == 0, capsys.readouterr().err
+    assert main([command, str(logs), "--as-of", str(T), *stated]) == 0, capsys.readouterr().err
