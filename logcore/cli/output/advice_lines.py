@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.texts import shown
 
 _ADVISED = 10
 """Maximum number of different texts that a command prints."""
@@ -19,19 +21,34 @@ class AdviceLines:
     """The finding that each text is about."""
     _copies: dict[tuple[str | None, int | None], list[str | None]] = field(default_factory=dict)
     """The directories of each log. Advice writes what it makes of each to a place of its own."""
+    _commands: list[str] = field(default_factory=list)
+    """The commands that give segments under other names their own."""
 
     def add(self, finding: Finding, place: HarmedPlace) -> None:
         """Take a finding. One whose message has a command already needs no other."""
         if finding.severity is Severity.INFO or "`loglake" in finding.message or len(self._texts) > _ADVISED:
             return
+        if finding.rule == "not-a-segment" and "`" in finding.message:
+            self._commands.append(finding.message[finding.message.index("`") :])
         copies = self._copies.setdefault((place.topic, place.partition), [place.directory])
         if place.topic is not None and place.directory not in copies:
             copies.append(place.directory)
         number = copies.index(place.directory) if place.topic is not None else 0
-        text = advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
+        text = self._way_back(finding, place)
+        text = text or advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
         if finding.severity is Severity.ERROR or "`loglake" in text:
             log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
             self._texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
+
+    def _way_back(self, finding: Finding, place: HarmedPlace) -> str:
+        """The commands that bring missing offsets back from files beside the gap; nothing without any."""
+        start, end = finding.start_offset, finding.end_offset
+        if finding.rule != "missing-offsets" or start is None or end is None:
+            return ""
+        of_log = re.compile(rf"{re.escape(shown(place.directory or ''))}/([0-9]{{20}})\.log")
+        return " ".join(
+            command for command in self._commands if any(start <= int(base) < end for base in of_log.findall(command))
+        )
 
     def __str__(self) -> str:
         lines = [f"What to do about {what}: {text}\n" for text, what in self._texts.items()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -262,3 +264,34 @@ def without_an_end(folder: Path, lost: str) -> LogDirectory:
     else:
         last.write_bytes(last.read_bytes()[: 0 if lost == "bytes" else 70])
     return root
+
+
+@pytest.mark.parametrize("suffix", [".bak", ".gz"])
+def test_the_advice_for_a_lost_segment_is_the_command_that_brings_it_back(
+    suffix: str, tmp_path: Path, capsys: Captured
+) -> None:
+    root = with_a_hole(tmp_path)
+    lost = handmade.simple_batch(20, [(b"k", b"v")] * 10, leader_epoch=0)
+    name = root.path / "orders-0" / f"{20:020d}.log"
+    aside = name.with_name(name.name + suffix)
+    aside.write_bytes(gzip.compress(lost) if suffix == ".gz" else lost)
+    assert main(["verify", str(root.path)]) != 0
+    said = capsys.readouterr().out
+    [text] = [line for line in said.splitlines() if line.startswith("What to do about missing-offsets")]
+    command = text.split("`")[1]
+    assert "No command" not in said
+    assert command in said.split("What to do")[0]
+    subprocess.run(command, shell=True, check=True)
+    if suffix == ".gz":
+        aside.unlink()
+    assert main(["verify", str(root.path)]) < 2, capsys.readouterr().out
+
+
+def test_the_advice_for_another_hole_is_not_a_file_of_some_segment(tmp_path: Path, capsys: Captured) -> None:
+    root = with_a_hole(tmp_path)
+    other = root.partition("others-0")
+    other.append(10)
+    segment = other.segments()[0]
+    segment.rename(segment.with_name(segment.name + ".bak"))
+    assert main(["verify", str(root.path)]) != 0
+    assert "missing-offsets of orders-0: No command brings them back" in capsys.readouterr().out
