@@ -73,7 +73,7 @@ def discover(
     remembered: RememberedReads | None = None,
     *,
     any_name: bool = False,
-    may_be_gone: Callable[[str], bool] = lambda _: False,
+    why_gone: Callable[[TopicPartition], str] = lambda _: "",
 ) -> Discovery:
     """Find the logs at some paths. Each path is a log directory, a partition directory or a segment's file.
 
@@ -85,7 +85,7 @@ def discover(
         remembered: Small reads of objects by earlier runs; None: none.
         any_name: A segment's file that is named alone is read under any name and in any directory. Without a
             partition's name around it, its topic partition is `unknown-0`.
-        may_be_gone: Whether it is information that a log of a topic, which a checkpoint names, has no directory.
+        why_gone: Why it is information that a log, which a checkpoint names, has no directory; empty: it is not.
 
     Raises:
         AddressError: The name of an object store, or a setting of its access, cannot be used.
@@ -96,7 +96,7 @@ def discover(
         look.at(path)
     look.named_files()
     for directory in look.log_directories:
-        look.state.findings += directory.findings((*look.logs, *look.set_aside), may_be_gone)
+        look.state.findings += directory.findings((*look.logs, *look.set_aside), why_gone)
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside), tuple(look.zookeepers))
 
 

@@ -45,13 +45,13 @@ class ListedDirectory:
     high_watermarks: Mapping[TopicPartition, int]
     recovery_points: Mapping[TopicPartition, int] | None = None
 
-    def findings(self, there: Sequence[SourceLog], may_be_gone: Callable[[str], bool]) -> Iterator[Finding]:
+    def findings(self, there: Sequence[SourceLog], why_gone: Callable[[TopicPartition], str]) -> Iterator[Finding]:
         """Report directories that are not read, and logs that had records and have no directory.
 
         Args:
             there: The logs that were found, in any directory. A directory that a broker is about to delete counts:
                 `orders-0.<id>-delete`.
-            may_be_gone: Whether it is information that logs of a topic are not there.
+            why_gone: Why it is information that a log is not there; empty: it is a warning or an error.
         """
         listed = {parsed[0] for name in self.names if (parsed := filenames.parse_partition_directory(name)) is not None}
         absent = sorted(set(self.logs) - listed - {log.topic_partition for log in there})
@@ -73,11 +73,12 @@ class ListedDirectory:
             if len(logs) == 1 and often[logs[0]] == 1:
                 lost.remove(log)
                 yield self._renamed(logs[0], log)
-        accepted = [log for log in lost if may_be_gone(log.topic)]
+        why = {log: why_gone(log) for log in lost}
         topics = {log.topic for log in listed}
-        yield from self._missing([log for log in lost if log not in accepted], topics)
-        for finding in self._missing(accepted, topics):
-            yield replace(finding, severity=Severity.INFO)
+        yield from self._missing([log for log in lost if not why[log]], topics)
+        for log in filter(why.get, lost):
+            for finding in self._missing([log], topics):
+                yield replace(finding, severity=Severity.INFO, message=f"{finding.message} {why[log]}")
 
     def _end_of(self, log: TopicPartition) -> int:
         return max(self.high_watermarks.get(log, 0), (self.recovery_points or {}).get(log, 0))

@@ -38,7 +38,7 @@ from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.alarms import Problem, run_problems
 from spark_jobs.lake.view.dagster_reports import recorded_answers
-from spark_jobs.lake.view.harmed_places import with_advice
+from spark_jobs.lake.view.harmed_places import LOST, with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.registered_lakes import lake_name
@@ -78,6 +78,7 @@ from .running import (
 )
 from .summary import (
     SHOWN_BY_LINES,
+    accepted_gone_lines,
     check_lines,
     checks_code,
     damage_lines,
@@ -412,7 +413,7 @@ def _run(options: argparse.Namespace, report: PipesReport | None) -> int:
     state = chosen_state(whole, selection)
     keys = {log.log for log in state.logs} | {log.row.topic for log in state.logs}
     chosen = None if selection.is_everything else keys
-    _say(whole, outcomes[0].of_paths)
+    _say(whole, outcomes[0].of_paths, policies)
     _say_of_hint(lake, hinted, request)
     try:
         _show(lake, state, outcomes, chosen, as_of_ms, request)
@@ -637,8 +638,14 @@ def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
     return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
 
 
-def _say(state: LakeState, findings: Sequence[Finding]) -> None:
+def _say(state: LakeState, findings: Sequence[Finding], policies: Policies) -> None:
     """Print current findings about the source paths on stderr, with what to do."""
+    absent = [each for each in findings if each.rule in (*LOST, "log-gone") and each.severity is Severity.INFO]
+    names = {os.path.basename(each.file or ""): each for each in absent}
+    accepted = [name for name in names if policies.accepts_gone(name.rpartition("-")[0])]
+    read_elsewhere = [each for name, each in names.items() if name not in accepted and each.rule in LOST]
+    for note in (*accepted_gone_lines(accepted), *(f"note: {each.message}" for each in read_elsewhere)):
+        sys.stderr.write(f"{note}\n")
     if noted := [each for each in findings if each.rule == "second-source" and each.severity is Severity.INFO]:
         more = f" The same holds for {len(noted) - 1:,} more." if len(noted) > 1 else ""
         sys.stderr.write(f"note: {noted[0].message}{more}\n")

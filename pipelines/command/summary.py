@@ -337,6 +337,13 @@ def given_up_lines(state: LakeState) -> list[str]:
     return [f"information: {each.message}" for each in found if each.rule == "offsets-given-up"]
 
 
+def accepted_gone_lines(names: Collection[str]) -> list[str]:
+    """The logs without a directory that the policy on_gone accepts, in one line: later ones are not overlooked."""
+    if not names:
+        return []
+    return [f"note: on_gone accepts that these logs have no directory any more: {', '.join(names)}"]
+
+
 def refused_lines(outcome: RunOutcome) -> list[str]:
     """Refused parts of the request, one line each."""
     return [f"refused: {finding.message}" for finding in outcome.refused]

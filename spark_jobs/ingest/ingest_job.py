@@ -58,6 +58,7 @@ from spark_jobs.ingest import intake_tasks, late_segments, remote_ranges, segmen
 from spark_jobs.ingest.copied_log import CopiedLog, copied_log
 from spark_jobs.ingest.intake_results import IntakeExecutor
 from spark_jobs.ingest.left_copies import (
+    WhyGone,
     compared_copy,
     gone_sources,
     left_copy,
@@ -79,7 +80,6 @@ from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
-from spark_jobs.policies.policies_file import Policies
 
 if TYPE_CHECKING:
     from spark_jobs.engine.executor import Executor
@@ -261,7 +261,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     _check(config)
     policies = config.policies
     remembered = recall_reads(config.lake) if any(map(is_object, (*config.sources, *config.fill_from))) else None
-    discovery = _discover(config.sources, remembered, policies)
+    discovery = _discover(config, config.sources, remembered)
     segments = archive.read_segments(config.lake, live=False, joined=False)
     logs, of_remote = remote_ranges.with_remote(
         discovery.logs, config.remote or policies.lake.remote, _selection(config), segments
@@ -440,10 +440,11 @@ def _round_bytes(config: IngestConfig, plans: Sequence[IngestLogPlan]) -> int | 
     return min(config.max_bytes, local_copies.ROUND_BYTES)
 
 
-def _discover(paths: Sequence[str], remembered: RememberedReads | None, policies: Policies) -> Discovery:
+def _discover(config: IngestConfig, paths: Sequence[str], remembered: RememberedReads | None) -> Discovery:
     # A source is identified by its absolute path: another spelling of the same directory is not a second source.
+    why_gone = WhyGone(config.lake, config.policies)
     try:
-        return discover([source_path(path) for path in paths], remembered, may_be_gone=policies.accepts_gone)
+        return discover([source_path(path) for path in paths], remembered, why_gone=why_gone.of)
     except AddressError as error:
         raise UsageError(str(error)) from error
 
@@ -571,7 +572,7 @@ def _with_fills(
         if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
-    seen = _discover(config.fill_from, held.remembered, config.policies) if config.fill_from else Discovery((), ())
+    seen = _discover(config, config.fill_from, held.remembered) if config.fill_from else Discovery((), ())
     named, undecided = seen.logs, list[PlacedFinding]()
     compared = ComparedCopies(named, seen.findings)
     renamed = compared.under_other_names(named)

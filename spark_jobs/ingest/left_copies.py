@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from logcore.logs.growth.copies import LogCopy, Range
 from logcore.logs.model.findings import Severity, found
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end, whole_log_end
+from logcore.segments.filenames import TopicPartition
 from logcore.storage.discovery import SourceLog
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.repair_commands import move_command
-from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.segments.archive import LogRow, read_logs
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
@@ -136,6 +138,29 @@ def left_copy(kept: LogRow | SourceLog, other: SourceLog, why: str = "", rule: s
     finding = found(rule, message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
+
+
+@dataclass(frozen=True)
+class WhyGone:
+    """Why it is information that a log has no directory in a log directory of a lake."""
+
+    lake: str
+    policies: Policies
+
+    @cached_property
+    def _sources(self) -> Mapping[str, str]:
+        """Where the lake reads each log, by topic partition."""
+        rows = sorted(read_logs(self.lake).values(), key=lambda row: row.incarnation)
+        return {row.topic_partition: row.source for row in rows}
+
+    def of(self, log: TopicPartition) -> str:
+        """Return the reason; empty: there is none."""
+        if self.policies.accepts_gone(log.topic):
+            return "The policy on_gone of the topic accepts that."
+        source = self._sources.get(str(log))
+        return (
+            "" if source is None or is_gone(source) else f"The lake reads it from {source}: this line is out of date."
+        )
 
 
 def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog], policies: Policies) -> list[PlacedFinding]:

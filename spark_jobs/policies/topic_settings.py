@@ -175,7 +175,8 @@ SETTINGS: Mapping[str, Setting] = {
             "on_gone",
             OneOf(("warn", "accept")),
             "When a log directory no longer has the directory of a log: `warn` in each run, or `accept` that it was "
-            "deleted or is read elsewhere. Its rows stay.",
+            "deleted or is read elsewhere. Its rows stay. `accept` holds for every log of the topic, and "
+            "a note of runs and of `loglake status` names each.",
         ),
         OwnSetting(
             "on_unfollowed",

@@ -24,7 +24,7 @@ from spark_jobs.lake.store.silent_paths import is_silent
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import read_policies
 
-_MOVED, _LOST = "second-source", "log-lost"
+_MOVED, LOST = "second-source", ("log-lost", "log-directory-missing")
 _OF_TOPICS = ("decoded", "undecoded", "latest")
 
 
@@ -153,7 +153,7 @@ def with_advice(lake: str, logs: Iterable[LogRow], findings: Sequence[Finding]) 
         root = os.path.dirname(finding.file or "")
         place = replace(finding, file=root) if finding.rule == _MOVED and roots[root] > 1 else finding
         # A lost log may be none of the lake: only its path has its name.
-        parsed = parse_partition_directory(os.path.basename(finding.file or "")) if finding.rule == _LOST else None
+        parsed = parse_partition_directory(os.path.basename(finding.file or "")) if finding.rule in LOST else None
         name, row = None if parsed is None else parsed[0], rows.get(place.file or "")
         to_do = advice(finding.rule, harmed_place(lake, log=row, topic_partition=name, finding=place))
         found.append((finding, "" if to_do in advised else to_do))

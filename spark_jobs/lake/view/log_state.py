@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -124,6 +125,11 @@ class LogState:
         if any(placed.finding.rule == "log-gone" for placed in self.findings):
             return True
         return not is_object(self.row.source) and is_gone(self.row.source)
+
+    @property
+    def is_vanished(self) -> bool:
+        """Whether its log directory is there and no longer has it."""
+        return self.is_source_gone and os.path.isdir(os.path.dirname(self.row.source))
 
     def hanging(self, as_of_ms: int) -> OpenTransaction | None:
         """The oldest open transaction, if it is older than its coordinator allows and no rest of the log waits."""

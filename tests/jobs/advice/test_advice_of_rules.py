@@ -64,6 +64,7 @@ NOT_PASTED_HERE = {
     "range-not-filled": "Words: no command moves batches at a source. tests/jobs/test_overlapping_segments.py does.",
     "offsets-given-up": "The same command as high-watermark-beyond-log-end, which is pasted above.",
     "second-source": "tests/unit/spark_jobs/ingest/test_moved_sources.py pastes the command.",
+    "log-directory-missing": "tests/unit/spark_jobs/ingest/test_moved_sources.py runs the command.",
     "log-gone": "tests/unit/spark_jobs/ingest/test_moved_sources.py runs the command.",
     "log-not-judged": SHOWS_MORE,
     "output-mismatch": OF_TABLES,
@@ -103,7 +104,7 @@ WITHOUT_COMMAND = {
         transaction-torn zookeeper-cut-off zookeeper-damaged zookeeper-transactions-missing""",
     "A path, a mount, a permission or another name: the message says which.": """
         archive-not-checked archive-not-deleted copies-undecided copy-absent empty-directory group-partitions-missing
-        high-watermark-fell illegal-topic-name log-directory-missing no-internal-topic no-remote-metadata
+        high-watermark-fell illegal-topic-name no-internal-topic no-remote-metadata
         not-a-log-directory path-not-found remote-storage-empty segments-not-named topic-ids-differ""",
     "Nothing is lost here: the cause is at a client, or in a newer Kafka.": """
         batch-outside-transaction control-batch-shape ignored-bytes inner-bytes-left inner-crc-differs

@@ -342,6 +342,78 @@ def test_the_printed_command_accepts_that_a_log_is_gone_and_its_rows_stay(
     assert sum(row["partition"] == 1 for row in Lake(lake).rows("records")) == 10
 
 
+def test_a_later_loss_of_an_accepted_topic_is_still_named_by_runs_and_status(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "orders-1", "orders-2"):
+        first.partition(name).append(10)
+    marks = {"orders_0": 10, "orders_1": 10, "orders_2": 10}
+    first.high_watermarks(**marks)
+    first.checkpoint("recovery-point", **marks)
+    turn(lake, first.path)
+    shutil.rmtree(first.path / "orders-1")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", str(first.path), "--lake", str(lake)]) == 2
+    printed = capsys.readouterr().err
+    assert "for every log of the topic, also for one that is lost later" in printed
+    [command, *_] = [each for each in commands_in(printed) if "on_gone=accept" in each]
+    gone: list[str] = []
+    for name in ("orders-1", "orders-2"):
+        shutil.rmtree(first.path / name, ignore_errors=True)
+        gone.append(name)
+        assert main(shlex.split(command)[1:]) == 0
+        assert main(["run", str(first.path), "--lake", str(lake), "--policies", "policies.yaml"]) == 0
+        note = f"note: on_gone accepts that these logs have no directory any more: {', '.join(gone)}\n"
+        assert capsys.readouterr().err.count(note) == 1
+        assert main(["status", str(lake)]) == 0
+        assert note in capsys.readouterr().out
+
+
+def test_a_stale_line_of_a_log_that_the_lake_reads_elsewhere_is_information(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured
+) -> None:
+    first, second = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "orders-1"):
+        first.partition(name).append(10)
+    first.high_watermarks(orders_0=10, orders_1=10)
+    first.checkpoint("recovery-point", orders_0=10, orders_1=10)
+    turn(lake, first.path)
+    (first.path / "orders-1").rename(second.path / "orders-1")
+    second.high_watermarks(orders_1=10)
+    move = ["run", str(second.path), "--lake", str(lake), "--topic", "orders", "--partition", "1", "--move-source"]
+    assert main(move) == 0, capsys.readouterr().err
+    for _ in range(2):
+        capsys.readouterr()
+        assert main(["run", str(first.path), "--lake", str(lake)]) == 0
+        [said] = [line for line in capsys.readouterr().err.splitlines() if "orders-1" in line]
+        assert said.startswith(f"note: {first.path}/recovery-point-offset-checkpoint names orders-1 (with offsets up ")
+        assert said.endswith(f"The lake reads it from {second.path}/orders-1: this line is out of date.")
+    shutil.rmtree(second.path / "orders-1")
+    assert main(["run", str(first.path), "--lake", str(lake)]) == 2, "no directory has it any more"
+
+
+def test_the_printed_command_accepts_that_a_whole_topic_has_no_directory(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "payments-0"):
+        first.partition(name).append(10)
+    first.high_watermarks(orders_0=10, payments_0=10)
+    turn(lake, first.path)
+    shutil.rmtree(first.path / "payments-0")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", str(first.path), "--lake", str(lake)]) == 1
+    [command] = [each for each in commands_in(capsys.readouterr().err) if "on_gone=accept" in each]
+    assert command == "loglake config set policies.yaml payments on_gone=accept"
+    assert main(shlex.split(command)[1:]) == 0
+    assert main(["run", str(first.path), "--lake", str(lake), "--policies", "policies.yaml"]) == 0
+    assert "have no directory any more: payments-0\n" in capsys.readouterr().err
+
+
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
     disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
 ) -> None:
