@@ -326,7 +326,7 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
     if is_lost:
         ends = replace(ends, failed_ms=None)
     if ends.harmed:
-        sources = " ".join(quote(path) for each in recall(lake).intakes for path in each.sources)
+        sources = " ".join(dict.fromkeys(quote(path) for each in recall(lake).intakes for path in each.sources))
         yield Problem(
             "damage", "the sources", sentences(list(ends.harmed.values())), f"loglake verify {sources or quote(lake)}"
         )

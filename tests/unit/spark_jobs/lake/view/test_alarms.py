@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.view.alarms import damage_of, stops_of
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.view.alarms import damage_of, run_problems, stops_of
 from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.runs.run_ends import RunEnds
 from spark_jobs.placed_finding import PlacedFinding
 from tests.unit.spark_jobs.lake.view.lakes import BEGAN, only_log, said_of
 
@@ -82,3 +88,16 @@ def test_a_log_that_stopped_is_named_with_its_source_and_is_no_damage_by_itself(
     (stop,) = stops_of(state)
     assert (stop.rule, stop.message, stop.file) == ("source-behind", "it ends at 5", row.source)
     assert state.exit_code([], BEGAN) == 2
+
+
+def test_a_source_of_several_registrations_is_named_once_in_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    lake, one, other = str(tmp_path / "lake"), str(tmp_path / "one"), str(tmp_path / "other")
+    registry.remember(lake, Intake((one, other), topics=("orders",), partitions=(0,)))
+    registry.remember(lake, Intake((other, one), topics=("payments",), partitions=(1,)))
+    assert len(registry.recall(lake).intakes) == 2
+    found = list(run_problems(lake, RunEnds(harmed={one: "a log is lost."}), 0, ""))
+    [command] = [each.command for each in found if each.kind == "damage"]
+    assert sorted(command.split()) == sorted(["loglake", "verify", one, other])
