@@ -142,8 +142,8 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)
         failure = f"; last failure: {_time(end.failed_ms)}, {end.error}" if end.failed_ms is not None else ""
         _print(f"  {job}: last success: {said}{failure}")
-    gone = [log.topic_partition for log in state.logs if policies.accepts_gone(log.row.topic) and log.is_vanished]
-    notes = (*accepted_gone_lines(gone), *policies.idle_notes(state.topics), *policies.unset_notes())
+    lost = [log.topic_partition for log in state.logs if policies.accepts_gone(log.row.topic) and log.is_vanished]
+    notes = (*accepted_gone_lines(lost), *policies.idle_notes(state.topics), *policies.unset_notes())
     for line in (*notes, *_due(lake, now_ms)):
         _print(f"  {line}")
     return code
