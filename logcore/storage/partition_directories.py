@@ -12,18 +12,22 @@ from __future__ import annotations
 import gc
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.varint import Buffer
-from logcore.segments.filenames import DirectoryKind, parse_partition_directory
+from logcore.segments.filenames import DirectoryKind, parse_partition_directory, segment_base_offset
 from logcore.storage.broker_state import StateReader, refuse_if_in_use
 from logcore.storage.files import open_readonly, refuse_change
+from logcore.storage.headers import HeaderReader
+from logcore.storage.partition_files import move, renamed_segments, wrong_name
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
+from logcore.storage.source_tree import LocalTree
 
 KEPT_BYTES = 256 << 20
 """Bytes of files that may be unreferenced. The file that was requested last is kept, even if it is larger."""
@@ -152,7 +156,8 @@ def partition_directory(
 
     Raises:
         SourceUnreadable: A file or the directory cannot be read.
-        LogError: The name is not a partition directory's, or a running broker uses the log directory.
+        LogError: The name is not a partition directory's, or a running broker uses the log directory. Or a segment has
+            a wrong name.
     """
     whole = os.path.abspath(path)
     parent, name = os.path.split(whole)
@@ -176,6 +181,7 @@ def partition_directory(
             continue
         file = loaded.file(entry.path)
         files[entry.name] = PartitionFile(entry.name, file, file.modified_ns // 1_000_000)
+    _refuse_renamed(whole, files)
     yield PartitionDirectory(
         topic_partition=topic_partition,
         files=files,
@@ -190,6 +196,17 @@ def partition_directory(
         high_watermark_ms=root.high_watermarks_ms,
         is_tiered=state.has_remote_tier(parent),
     )
+
+
+def _refuse_renamed(path: str, files: Mapping[str, PartitionFile]) -> None:
+    """Refuse a directory with a segment under a wrong name: maintenance would take its batches as damage."""
+    segments = [
+        SegmentFile(base, os.path.join(path, name), file.size, file.modified_ms, 0)
+        for name, file in files.items()
+        if (base := segment_base_offset(name)) is not None
+    ]
+    for renamed in renamed_segments(segments, files, LocalTree(), HeaderReader()):
+        raise LogError(wrong_name(renamed).removesuffix("."), advice=move(renamed))
 
 
 def directories_beside(path: str, topic: str) -> tuple[str, ...]:

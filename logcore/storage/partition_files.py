@@ -193,6 +193,10 @@ def _look(
             files.unreadable.append(base_offset)
         else:
             files.segments.append(segment)
+    for file in renamed_segments(files.segments, names, tree, reader) if only is None and not files.unreadable else ():
+        files.segments = [each for each in files.segments if each.path != file.path]
+        files.orphaned = tuple(base for base in files.orphaned if base != file.base_offset)
+        files.say("not-a-segment", file.path, f"{wrong_name(file)} It is not read: {move(file)}")
     commands = _named_back(odd, files, tree, reader) if odd else {}
     for each in odd:
         files.say("not-a-segment", each, not_a_segment(each) + commands.get(each, ""))
@@ -285,12 +289,47 @@ def _named_back(odd: Sequence[str], files: PartitionFiles, tree: SourceTree, rea
     There is none for a file that is no segment, or if another file has an offset of it, or may have one.
     """
     return {
-        file.path: f" It begins with offset {file.base_offset}, and no segment does: {_move(file)}"
+        file.path: f" It begins with offset {file.base_offset}, and no segment does: {move(file)}"
         for file, _ in _not_in_segments(odd, files, tree, reader)
     }
 
 
-def _move(file: SegmentFile) -> str:
+def renamed_segments(
+    segments: Sequence[SegmentFile], names: Collection[str], tree: SourceTree, reader: HeaderReader
+) -> list[SegmentFile]:
+    """Find segments whose batches begin below the offset in their name, and return them with their right base offset.
+
+    Only cleaning makes a segment begin above its name, and nothing makes it begin below. The files beside the right
+    name must still be there: without them nothing shows where the segment was. No other file has an offset of it.
+
+    Args:
+        segments: The segments of a partition directory, by their names.
+        names: The names in the directory.
+        tree: Where the files are.
+        reader: Reads headers of batches.
+    """
+    bases = {file.path: file.base_offset for file in segments}
+    ends = {filenames.snapshot_end_offset(name) for name in names} - {*bases.values(), None}
+    left = {*orphaned_bases(names), *(end for end in ends if end is not None and end < max(bases.values(), default=0))}
+    if not left:  # ordinary: no segment is opened
+        return []
+    wrong = [
+        file.path
+        for file in _segments_at(list(bases), tree, reader)
+        if file.base_offset < bases[file.path] and file.base_offset in left
+    ]
+    others = PartitionFiles([file for file in segments if file.path not in wrong])
+    return [file for file, _ in _not_in_segments(wrong, others, tree, reader)] if wrong else []
+
+
+def wrong_name(file: SegmentFile) -> str:
+    """Say of a segment of `renamed_segments` why its name is wrong."""
+    base = os.path.basename(file.path)[:20]
+    return f"{shown(file.path)} has the batches from offset {file.base_offset} on, and its name says {int(base)}."
+
+
+def move(file: SegmentFile) -> str:
+    """Return the command that gives a segment the name of its base offset, as a sentence."""
     right = os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset))
     return f"`mv -n {shell_word(file.path)} {shell_word(right)}` gives it its name."
 
@@ -383,7 +422,7 @@ def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, 
                 message += " They lie below the first segment, as after retention. It is not read."
                 files.inform("not-a-segment", file.path, message)
             else:
-                files.say("not-a-segment", file.path, f"{message} It is not read: {_move(file)}")
+                files.say("not-a-segment", file.path, f"{message} It is not read: {move(file)}")
 
 
 def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:

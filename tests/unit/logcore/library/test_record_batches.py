@@ -32,7 +32,7 @@ COLUMNS = [
 
 def test_columns_of_a_stream_are_those_of_the_table_records(tmp_path: Path, engine: Engine) -> None:
     content = handmade.batch(
-        [handmade.record(0, b"k", None, headers=[(b"\xff", b"x")])], base_offset=7, leader_epoch=4, base_timestamp=T
+        [handmade.record(0, b"k", None, headers=[(b"\xff", b"x")])], base_offset=4, leader_epoch=4, base_timestamp=T
     )
     first = handmade.simple_batch(3, [(None, b"v")])
     log = logcore.open_segment(segment(tmp_path / "orders-2", 3, first + content))
@@ -43,7 +43,7 @@ def test_columns_of_a_stream_are_those_of_the_table_records(tmp_path: Path, engi
         {
             "topic": "orders",
             "partition": 2,
-            "offset": 7,
+            "offset": 4,
             "timestamp": pa.scalar(T * 1000, pa.timestamp("us", tz="UTC")).as_py(),
             "timestampType": 0,
             "key": b"k",

@@ -141,7 +141,8 @@ def test_a_file_that_takes_its_name_while_it_is_looked_at_is_looked_for_again(
             rename(orders, "*.swap", ".swap", "")  # the broker is done with it now
             os.unlink(orders / f"{3:020d}.log")
             write(orders, 5, ACTIVE)
-            (orders / f"{5:020d}.log").rename(orders / f"{6:020d}.log")
+            for each in list(orders.glob(f"{5:020d}.*")):
+                each.rename(each.with_name(f"{6:020d}{each.suffix}"))
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(os, "open", open_late)

@@ -294,6 +294,51 @@ def test_a_segment_that_was_put_aside_is_named_with_the_command_that_brings_lost
     assert main(["verify", str(path.parent)]) == 0
 
 
+def with_indexes(path: Path) -> None:
+    """Empty offset indexes, as a broker leaves them for small segments."""
+    for each in path.glob("*.log"):
+        each.with_suffix(".index").touch()
+
+
+@pytest.mark.parametrize(("base", "name"), [(0, 5), (10, 999), (10, 25), (20, 25), (30, 999)])
+def test_a_segment_whose_name_is_above_its_batches_is_named_with_the_command_that_names_it_back(
+    tmp_path: Path, base: int, name: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = in_segments(tmp_path)
+    with_indexes(path)
+    segment, wrong = path / f"{base:020d}.log", path / f"{name:020d}.log"
+    segment.rename(wrong)
+    before = {each.name: each.read_bytes() for each in path.iterdir()}
+    assert main(["verify", str(path.parent)]) != 0
+    said = capsys.readouterr().out
+    assert f"error not-a-segment: {wrong} has the batches from offset {base} on, and its name says {name}." in said
+    assert "corrupt-bytes" not in said
+    assert "No command" not in said
+    [command] = set(re.findall(r"`(mv -n [^`]+)`", said))
+    # A salvage would take its sound batches as damage.
+    for source, out in ((path, "new/orders-0"), (path.parent, "new")):
+        for words in (["recover", "--salvage"], ["recover"]):
+            assert main([*words, str(source), "--out", str(tmp_path / out)]) == 3
+            assert f"{command}`" in capsys.readouterr().err
+    assert not (tmp_path / "new" / "orders-0").exists()
+    assert {each.name: each.read_bytes() for each in path.iterdir()} == before
+    subprocess.run(command, shell=True, check=True)
+    assert main(["verify", str(path.parent)]) == 0
+
+
+def test_a_segment_whose_name_may_be_right_is_read(tmp_path: Path) -> None:
+    path = in_segments(tmp_path)
+    with_indexes(path)
+    # Cleaning removes the first batches of a segment.
+    shutil.copy(path / f"{10:020d}.log", path / f"{7:020d}.log")
+    (path / f"{10:020d}.log").unlink()
+    (path / f"{20:020d}.log").unlink()
+    assert "not-a-segment" not in rules(discover([str(path.parent)]))
+    # The batches of the last segment lie in another one too: which of both has the wrong name?
+    shutil.copy(path / f"{7:020d}.log", path / f"{999:020d}.log")
+    assert "not-a-segment" not in rules(discover([str(path.parent)]))
+
+
 @pytest.mark.parametrize("epochs", [[(0, 10)], [], None])
 @pytest.mark.parametrize("name", ASIDE)
 def test_a_kept_copy_of_a_segment_that_retention_deleted_is_no_error_and_has_no_command(
