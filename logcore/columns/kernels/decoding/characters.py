@@ -148,26 +148,16 @@ def obeyed(source, index):
 
 
 @called
-def text(target, at, source, start, size, quotes):
-    """Write well-formed UTF-8 as a JSON string; quotes, backslashes and what a terminal obeys are escaped.
-
-    Every quote is written `quotes` times: twice in a quoted cell of CSV.
-    """
-    for _ in range(quotes):
-        store8(target, at, 34)
-        at += 1
+def text(target, at, source, start, size):
+    """Write well-formed UTF-8 as a JSON string; quotes, backslashes and what a terminal obeys are escaped."""
+    store8(target, at, 34)
+    at += 1
     index, end = start, start + size
     while index < end:
         char = nb.int64(byte(source, index))
-        if char == 34:
+        if char == 34 or char == 92:
             store8(target, at, 92)
-            at += 1
-            for _ in range(quotes):
-                store8(target, at, 34)
-                at += 1
-        elif char == 92:
-            store8(target, at, 92)
-            store8(target, at + 1, 92)
+            store8(target, at + 1, char)
             at += 2
         elif char < 32 or char == 127:
             at = control_character(target, at, char)
@@ -182,10 +172,8 @@ def text(target, at, source, start, size, quotes):
                 store8(target, at, char)
                 at += 1
         index += 1
-    for _ in range(quotes):
-        store8(target, at, 34)
-        at += 1
-    return at
+    store8(target, at, 34)
+    return at + 1
 
 
 @inlined

@@ -67,8 +67,8 @@ def key_part(target, at, keys, start, size, pairs, fragments):
     group_at, topic_at = start + 4, start + 6 + group
     if not is_utf8(keys, group_at, group_at + group) or not is_utf8(keys, topic_at, topic_at + topic):
         return nb.int64(-1)
-    at = text(target, put(target, at, fragments, _KEY), keys, group_at, group, 1)
-    at = text(target, put(target, at, fragments, _TOPIC), keys, topic_at, topic, 1)
+    at = text(target, put(target, at, fragments, _KEY), keys, group_at, group)
+    at = text(target, put(target, at, fragments, _TOPIC), keys, topic_at, topic)
     at = put(target, at, fragments, _PARTITION)
     return number(target, at, nb.int64(big_int32(keys, topic_at + topic)), pairs)
 
@@ -106,7 +106,7 @@ def value_part(target, at, values, start, size, pairs, couples, fragments):
     store8(target, at, 48 + version)
     at = number(target, put(target, at + 1, fragments, _OFFSET), big_int64(values, start + 2), pairs)
     at = number(target, put(target, at, fragments, _EPOCH), nb.int64(big_int32(values, start + 10)), pairs)
-    at = text(target, put(target, at, fragments, _METADATA), values, text_at, length, 1)
+    at = text(target, put(target, at, fragments, _METADATA), values, text_at, length)
     at = number(target, put(target, at, fragments, _COMMIT_TIME), big_int64(values, time_at), pairs)
     if id_at < 0:
         return put(target, at, fragments, _END)

@@ -34,7 +34,7 @@ _records_frame = frame_at(RecordsFrame)
 def as_text(target, at, source, start, size, couples, fragments):
     """Write well-formed UTF-8 as text, and other bytes in base64 under a longer name. The name was written before."""
     if is_utf8(source, start, start + size):
-        return text(target, at, source, start, size, 1)
+        return text(target, at, source, start, size)
     copy32(target, at - 2, fragments, _BASE64_NAME)
     return quoted_base64(target, at - 2 + _BASE64_NAME_SIZE, source, start, size, couples)
 
@@ -116,7 +116,7 @@ def lines(frame):
                 at += 1
             store8(target, at, 91)
             name_from = nb.int64(load32(name_ends, 4 * header))
-            at = text(target, at + 1, names, name_from, nb.int64(load32(name_ends, 4 * header + 4)) - name_from, 1)
+            at = text(target, at + 1, names, name_from, nb.int64(load32(name_ends, 4 * header + 4)) - name_from)
             store8(target, at, 44)
             at += 1
             if is_null(content_bits, header):

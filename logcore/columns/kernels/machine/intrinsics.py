@@ -88,122 +88,62 @@ def frame_at(frame: type[CallFrame]):
     return at
 
 
-@intrinsic
-def byte(typing, source, index):
-    """The byte at an index, widened to 64 bits."""
+def _loader(kind: ir.IntType, *, is_big: bool = False):
+    """Make the function that loads a number at an index: unsigned and little-endian, or signed and big-endian."""
 
-    def generate(context, builder, signature, args):
-        return builder.zext(_load(builder, args[0], args[1], _I8), _I64)
+    @intrinsic
+    def load(typing, source, index):
+        def generate(context, builder, signature, args):
+            value = _load(builder, args[0], args[1], kind)
+            return builder.sext(_swapped(builder, value), _I64) if is_big else builder.zext(value, _I64)
 
-    return types.uint64(source, types.int64), generate
+        return (types.int64 if is_big else types.uint64)(source, types.int64), generate
 
-
-@intrinsic
-def big_int16(typing, source, index):
-    """A big-endian int16."""
-
-    def generate(context, builder, signature, args):
-        return builder.sext(_swapped(builder, _load(builder, args[0], args[1], _I16)), _I64)
-
-    return types.int64(source, types.int64), generate
+    return load
 
 
-@intrinsic
-def big_int32(typing, source, index):
-    """A big-endian int32."""
-
-    def generate(context, builder, signature, args):
-        return builder.sext(_swapped(builder, _load(builder, args[0], args[1], _I32)), _I64)
-
-    return types.int64(source, types.int64), generate
+byte, load32, load64 = _loader(_I8), _loader(_I32), _loader(_I64)
+big_int16, big_int32, big_int64 = (_loader(kind, is_big=True) for kind in (_I16, _I32, _I64))
 
 
-@intrinsic
-def big_int64(typing, source, index):
-    """A big-endian int64."""
+def _storer(kind: ir.IntType, number=types.int64, *, is_big: bool = False, is_element: bool = False):
+    """Make the function that stores the lowest bits of a number at an index, which counts bytes or elements."""
 
-    def generate(context, builder, signature, args):
-        return _swapped(builder, _load(builder, args[0], args[1], _I64))
+    @intrinsic
+    def store(typing, target, index, value):
+        def generate(context, builder, signature, args):
+            at, stored = args[1], builder.trunc(args[2], kind)
+            if is_element:
+                at = builder.mul(at, ir.Constant(_I64, kind.width // 8))
+            _store(builder, args[0], at, _swapped(builder, stored) if is_big else stored)
+            return context.get_dummy_value()
 
-    return types.int64(source, types.int64), generate
+        return types.void(target, types.int64, number), generate
 
-
-@intrinsic
-def load32(typing, source, index):
-    """Four bytes as a little-endian number, widened to 64 bits."""
-
-    def generate(context, builder, signature, args):
-        return builder.zext(_load(builder, args[0], args[1], _I32), _I64)
-
-    return types.uint64(source, types.int64), generate
+    return store
 
 
-@intrinsic
-def load64(typing, source, index):
-    """Eight bytes as a little-endian number."""
-
-    def generate(context, builder, signature, args):
-        return _load(builder, args[0], args[1], _I64)
-
-    return types.uint64(source, types.int64), generate
+store8, store32, store64 = _storer(_I8), _storer(_I32, is_element=True), _storer(_I64, is_element=True)
+stored64 = _storer(_I64, types.uint64)
+"""Stores eight bytes at any place, lowest first."""
+store_big16, store_big32, store_big64 = (_storer(kind, is_big=True) for kind in (_I16, _I32, _I64))
 
 
-@intrinsic
-def store8(typing, target, index, value):
-    """Store the lowest byte of a number."""
+def _copier(kind: ir.Type):
+    """Make the function that copies the bytes of a type at once."""
 
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], builder.trunc(args[2], _I8))
-        return context.get_dummy_value()
+    @intrinsic
+    def copy_at_once(typing, target, target_index, source, source_index):
+        def generate(context, builder, signature, args):
+            _store(builder, args[0], args[1], _load(builder, args[2], args[3], kind))
+            return context.get_dummy_value()
 
-    return types.void(target, types.int64, types.int64), generate
+        return types.void(target, types.int64, source, types.int64), generate
 
-
-@intrinsic
-def store32(typing, target, index, value):
-    """Store an int32 as element `index` of an array."""
-
-    def generate(context, builder, signature, args):
-        at = builder.shl(args[1], ir.Constant(_I64, 2))
-        _store(builder, args[0], at, builder.trunc(args[2], _I32))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
+    return copy_at_once
 
 
-@intrinsic
-def store64(typing, target, index, value):
-    """Store an int64 as element `index` of an array."""
-
-    def generate(context, builder, signature, args):
-        at = builder.shl(args[1], ir.Constant(_I64, 3))
-        _store(builder, args[0], at, args[2])
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
-
-
-@intrinsic
-def copy2(typing, target, target_index, source, source_index):
-    """Copy two bytes at once."""
-
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], _load(builder, args[2], args[3], _I16))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64), generate
-
-
-@intrinsic
-def copy32(typing, target, target_index, source, source_index):
-    """Copy 32 bytes at once."""
-
-    def generate(context, builder, signature, args):
-        vector = ir.VectorType(_I8, 32)
-        _store(builder, args[0], args[1], _load(builder, args[2], args[3], vector))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64), generate
+copy2, copy32 = _copier(_I16), _copier(ir.VectorType(_I8, 32))
 
 
 @intrinsic
@@ -325,50 +265,6 @@ def to_address(typing, base):
         return builder.ptrtoint(args[0], _I64)
 
     return types.int64(base), generate
-
-
-@intrinsic
-def stored64(typing, target, index, value):
-    """Store eight bytes at any place, lowest first."""
-
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], args[2])
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.uint64), generate
-
-
-@intrinsic
-def store_big16(typing, target, index, value):
-    """Store a big-endian int16 at any place."""
-
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], _swapped(builder, builder.trunc(args[2], _I16)))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
-
-
-@intrinsic
-def store_big32(typing, target, index, value):
-    """Store a big-endian int32 at any place."""
-
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], _swapped(builder, builder.trunc(args[2], _I32)))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
-
-
-@intrinsic
-def store_big64(typing, target, index, value):
-    """Store a big-endian int64 at any place."""
-
-    def generate(context, builder, signature, args):
-        _store(builder, args[0], args[1], _swapped(builder, args[2]))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
 
 
 @intrinsic

@@ -4,6 +4,8 @@ Functions that read get the end of the bytes and never read after it. Functions 
 buffer.
 """
 
+from typing import Any
+
 import numba as nb
 
 from logcore.columns.kernels import batch_row
@@ -27,54 +29,40 @@ _HIGH_BITS = nb.uint64(0x8080808080808080)
 _HIGH_HALF = nb.uint64(0x80808080)
 
 
-@inlined
-def varint(source, at, end):
-    """Read an int32 in its shortest encoding. Returns it and the position after it; -1 if there is no int32."""
-    if at >= end:
-        return nb.int64(0), nb.int64(-1)
-    low = byte(source, at)
-    at += 1
-    if low < nb.uint64(128):
-        return nb.int64(low >> nb.uint64(1)) ^ -nb.int64(low & nb.uint64(1)), at
-    value = low & nb.uint64(127)
-    shift = nb.uint64(7)
-    while True:
-        if at >= end or shift > nb.uint64(28):
+def _number_reader(last_shift: int, most: int) -> Any:
+    """Make the function that reads a zigzag number whose last byte is at most `most` at `last_shift`.
+
+    It takes only the shortest encoding. It returns the number and the position after it; -1 if there is none.
+    """
+
+    @inlined
+    def read(source, at, end):
+        if at >= end:
             return nb.int64(0), nb.int64(-1)
         low = byte(source, at)
         at += 1
-        value |= (low & nb.uint64(127)) << shift
         if low < nb.uint64(128):
-            break
-        shift += nb.uint64(7)
-    if low == nb.uint64(0) or value > nb.uint64(0xFFFFFFFF):
-        return nb.int64(0), nb.int64(-1)
-    return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
-
-
-@inlined
-def varlong(source, at, end):
-    """Read an int64 in its shortest encoding. Returns it and the position after it; -1 if there is no int64."""
-    if at >= end:
-        return nb.int64(0), nb.int64(-1)
-    low = byte(source, at)
-    at += 1
-    if low < nb.uint64(128):
-        return nb.int64(low >> nb.uint64(1)) ^ -nb.int64(low & nb.uint64(1)), at
-    value = low & nb.uint64(127)
-    shift = nb.uint64(7)
-    while True:
-        if at >= end or shift > nb.uint64(63):
+            return nb.int64(low >> nb.uint64(1)) ^ -nb.int64(low & nb.uint64(1)), at
+        value = low & nb.uint64(127)
+        shift = nb.uint64(7)
+        while True:
+            if at >= end or shift > nb.uint64(last_shift):
+                return nb.int64(0), nb.int64(-1)
+            low = byte(source, at)
+            at += 1
+            value |= (low & nb.uint64(127)) << shift
+            if low < nb.uint64(128):
+                break
+            shift += nb.uint64(7)
+        if low == nb.uint64(0) or (shift == nb.uint64(last_shift) and low > nb.uint64(most)):
             return nb.int64(0), nb.int64(-1)
-        low = byte(source, at)
-        at += 1
-        value |= (low & nb.uint64(127)) << shift
-        if low < nb.uint64(128):
-            break
-        shift += nb.uint64(7)
-    if low == nb.uint64(0) or (shift == nb.uint64(63) and low > nb.uint64(1)):
-        return nb.int64(0), nb.int64(-1)
-    return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
+        return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
+
+    return read
+
+
+varint, varlong = _number_reader(28, 15), _number_reader(63, 1)
+"""Read an int32 and an int64."""
 
 
 @inlined
