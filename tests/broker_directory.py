@@ -105,7 +105,7 @@ class LogDirectory:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         if cluster:
-            (path / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id=1\n")
+            (path / "meta.properties").write_text(f"version=0\ncluster.id={cluster}\nbroker.id=1\n")
 
     def partition(self, name: str, topic_id: str | None = "") -> Partition:
         """By default the id is that of the topic: TOPIC_ID for `orders`."""

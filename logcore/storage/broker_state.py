@@ -44,7 +44,7 @@ class RootState:
     `high_watermarks`, `cleaned` and `recovery_points` are None if the file is missing or unusable. `is_clean`: the
     broker left the mark of a clean shutdown. `broker_id` and `directory_id` are from meta.properties.
     `high_watermarks_ms`: when the file of high watermarks was last changed, in epoch milliseconds; None without one.
-    `log_starts_ms`: the same of the file of log starts; without one, of the file of recovery points, which a broker
+    `is_kraft`: the broker is one of KRaft. `log_starts_ms`: the same of the file of log starts; without one, of the file of recovery points, which a broker
     writes in the same minute.
     """
 
@@ -58,6 +58,7 @@ class RootState:
     directory_id: str | None = None
     high_watermarks_ms: int | None = None
     log_starts_ms: int | None = None
+    is_kraft: bool = False
 
 
 @dataclass(slots=True)
@@ -78,6 +79,7 @@ class StateReader:
     tree: SourceTree = field(default_factory=LocalTree)
     beside: Sequence[str] = ()
     _tiered: dict[str, bool] = field(default_factory=dict)
+    _identified: dict[str, bool] = field(default_factory=dict)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         """Add a finding about a file."""
@@ -115,6 +117,7 @@ class StateReader:
                 if high_watermarks is None
                 else self.tree.modified_ms(os.path.join(directory, filenames.HIGH_WATERMARK_FILE)),
                 next((each for each in written_ms if each is not None), None),
+                "node.id" in (properties or {}),
             )
         if needs_high_watermarks and self.roots[directory].high_watermarks is None and directory not in self.unstated:
             self.unstated.add(directory)
@@ -144,6 +147,20 @@ class StateReader:
                     name == filenames.REMOTE_INDEX_DIRECTORY or name.startswith(of_metadata) for name in names
                 )
         return any(self._tiered[place] for place in (directory, *self.beside))
+
+    def identifies_logs(self, directory: str) -> bool:
+        """Whether the broker of a log directory writes `partition.metadata`: KRaft, or another log has the file."""
+        if directory not in self._identified:
+            try:
+                entries = self.tree.entries(directory)
+            except OSError:
+                entries = []
+            self._identified[directory] = self.root(directory, needs_high_watermarks=False).is_kraft or any(
+                self.tree.exists(os.path.join(entry.path, filenames.PARTITION_METADATA_FILE))
+                for entry in entries
+                if filenames.parse_partition_directory(entry.name) is not None
+            )
+        return self._identified[directory]
 
     def topic_id(self, path: str) -> tuple[str | None, bool]:
         """Return the topic id in a partition directory, and whether its file exists but is unusable."""

@@ -437,6 +437,11 @@ class _Look:
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
         topic_id, broken_identity = self.state.topic_id(path)
+        # A new log may not have its file yet. The metadata log gets it again at the broker's start.
+        is_lost = topic_id is None and not broken_identity and needs_line and any(file.size for file in segments)
+        if is_lost and kind is DirectoryKind.LIVE and only is None and self.state.identifies_logs(directory_of(path)):
+            file = os.path.join(path, filenames.PARTITION_METADATA_FILE)
+            self.say("broken-partition-file", file, f"{shown(file)} is missing: {_STRAY}.")
         # If a broker has the file but no line for a partition, it uses 0 (ReplicaManager).
         high_watermark = None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
         metadata_snapshots: list[tuple[int, str]] = []
@@ -562,6 +567,7 @@ _STATE_FILES = (_ROOT_FILES | _PARTITION_FILES) - {
 """Files that a discovery reads."""
 _UNKNOWN = TopicPartition("unknown", 0), DirectoryKind.LIVE
 """The topic partition of segments that were named alone and lie in no partition directory."""
+_STRAY = "a KRaft broker treats the log as a stray and creates an empty replica instead"
 _MOST_PLACES = 1_000
 """As many directories are looked into for log directories below a path."""
 _BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}

@@ -92,7 +92,7 @@ INJURIES = {
     "idx-junk": "corrupt-index",
     "idx-odd": "index-partial-entry",
     "idx-zero": "index-zeroed",
-    "meta-del": None,  # nothing in the log shows it: brokers before 2.8 wrote no such file
+    "meta-del": "broken-partition-file",
     "none": None,
     "seg-empty": "missing-offsets",
     "seg-gone": "missing-offsets",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import handmade
+from tests.broker_directory import topic_id_of
 
 TOPIC_ID = "qesnf9AHR5-Xtl7tnUTbTA"
 
@@ -53,6 +54,11 @@ SEALED = FIRST + ABORTED + ABORT
 ACTIVE = COMMITTED + COMMIT + LAST
 LOG_END = 8
 UNDER_WAY = handmade.simple_batch(LOG_END, [(b"k", b"v")])[:-1]
+
+
+def identify(directory: Path) -> None:
+    """Write the `partition.metadata` of a log of one more topic."""
+    (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id_of(directory.name)}")
 
 
 def write_checkpoint(root: Path, name: str, **offsets: int) -> None:

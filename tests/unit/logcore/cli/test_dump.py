@@ -60,6 +60,8 @@ class TestWhatADirectoryShows:
         assert capsys.readouterr().err == ""
 
     def test_several_logs_come_by_topic_partition_and_offset(self, root: Path, capsys: Captured) -> None:
+        (root / "meta.properties").unlink()  # as of an old broker, whose logs have no topic id
+        (root / "orders-0" / "partition.metadata").unlink()
         for name in ("orders-10", "orders-2", "alpha-0"):
             (root / name).mkdir()
             (root / name / "00000000000000000000.log").write_bytes(made.FIRST)

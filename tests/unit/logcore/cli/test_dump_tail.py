@@ -57,6 +57,7 @@ def test_the_last_chosen_records(root: Path, capsys: Captured, options: list[str
 def test_each_log_has_its_own_last_records(root: Path, capsys: Captured) -> None:
     (root / "alpha-0").mkdir()
     (root / "alpha-0" / "00000000000000000000.log").write_bytes(made.FIRST)
+    made.identify(root / "alpha-0")
     assert offsets(capsys, "--all", "--tail", "2", root) == [1, 2, 5, 7]
 
 

@@ -145,6 +145,7 @@ def test_topics_that_brokers_always_compact_need_no_policy(root: Path, capsys: C
     group = root / "__consumer_offsets-0"
     group.mkdir()
     (group / f"{0:020d}.log").write_bytes(handmade.simple_batch(4, [(b"k", b"v")]))
+    made.identify(group)
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=8, __consumer_offsets=5)
     given = [str(group)]
     assert reported(capsys, *given)[0] == (0, 4, "compacted", 0, 0, "cleanup-policy")

@@ -25,6 +25,7 @@ def shop(root: Path) -> Path:
     other.mkdir()
     (other / f"{0:020d}.log").write_bytes(made.FIRST)
     (other / f"{0:020d}.index").touch()
+    made.identify(other)
     (other / "leader-epoch-checkpoint").write_text("0\n1\n3 0\n")
     (root / "replication-offset-checkpoint").write_text("0\n2\norders 0 8\npayments 1 3\n")
     return root

@@ -25,6 +25,7 @@ def damaged(root: Path) -> Path:
     (root / "orders-0" / f"{0:020d}.log").write_bytes(broken + made.ABORTED + made.ABORT)
     (root / "payments-0").mkdir()
     (root / "payments-0" / f"{0:020d}.log").write_bytes(handmade.simple_batch(0, [(b"k", b"v")] * 1200))
+    made.identify(root / "payments-0")
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=made.LOG_END, payments=1200)
     return root
 

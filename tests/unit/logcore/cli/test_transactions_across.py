@@ -80,7 +80,7 @@ def write(root: Path, high_watermarks: dict[str, int] | None = None, **logs: byt
             at += handmade.size_of(content, at)
         ends[topic] = end
     ends |= high_watermarks or {}
-    (root / "meta.properties").write_text("version=1\ncluster.id=QM1ixpRfs9zYMm7bMXWL6A\nnode.id=1\n")
+    (root / "meta.properties").write_text("version=0\ncluster.id=QM1ixpRfs9zYMm7bMXWL6A\nbroker.id=1\n")
     lines = ["0", str(len(ends)), *(f"{topic} 0 {end}" for topic, end in ends.items())]
     (root / "replication-offset-checkpoint").write_text("\n".join(lines) + "\n")
     return str(root)

@@ -100,7 +100,7 @@ def test_without_high_watermarks_nothing_is_known_and_that_is_reported(root: Pat
 
 def test_a_missing_high_watermark_file_is_reported_once_for_many_logs(root: Path) -> None:
     (root / "replication-offset-checkpoint").unlink()
-    segment(root / "orders-1")
+    segment(root / "orders-1", 0, b"")
     assert rules(discover([str(root)])) == ["no-high-watermark"]
 
 
@@ -192,10 +192,30 @@ def test_the_log_never_starts_below_its_first_segment(root: Path) -> None:
     assert only_log(discover([str(root)])).log_start_offset == 40
 
 
-def test_a_log_of_an_old_broker_has_no_topic_id(root: Path) -> None:
+@pytest.mark.parametrize("properties", [None, "version=0\ncluster.id=QM1ixpRfs9zYMm7bMXWL6A\nbroker.id=1\n"])
+def test_a_log_of_an_old_broker_has_no_topic_id(root: Path, properties: str | None) -> None:
     (root / "orders-0" / "partition.metadata").unlink()
-    log = only_log(discover([str(root)]))
+    (root / "meta.properties").unlink() if properties is None else (root / "meta.properties").write_text(properties)
+    discovery = discover([str(root)])
+    log = only_log(discovery)
     assert (log.topic_id, log.broken_identity) == (None, False)
+    assert "broken-partition-file" not in rules(discovery)
+
+
+@pytest.mark.parametrize("evidence", ["another log", "KRaft"])
+@pytest.mark.parametrize("named", ["", "/orders-0"])
+def test_a_log_without_the_topic_id_that_its_broker_writes_is_named(root: Path, evidence: str, named: str) -> None:
+    path = root / "orders-0" / "partition.metadata"
+    segment(root / "payments-0")
+    if evidence == "another log":
+        (root / "meta.properties").write_text("version=0\ncluster.id=QM1ixpRfs9zYMm7bMXWL6A\nbroker.id=1\n")
+        (root / "payments-0" / path.name).write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+    else:
+        (root / "payments-0" / f"{0:020d}.log").write_bytes(b"")  # a new log gets its file with its first records
+    path.unlink()
+    finding = only(discover([f"{root}{named}"]), "broken-partition-file")
+    assert (finding.file, finding.severity) == (str(path), Severity.WARNING)
+    assert "stray" in finding.message
 
 
 def test_an_unreadable_topic_id_is_not_the_same_as_none(root: Path) -> None:
