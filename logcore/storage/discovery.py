@@ -475,6 +475,7 @@ class _Look:
             ),
             high_watermark_ms=None if topic_partition.topic == filenames.METADATA_TOPIC else root.high_watermarks_ms,
             broker_id=root.broker_id,
+            lacks_line=needs_line and root.high_watermarks is not None and topic_partition not in root.high_watermarks,
         )
         if epochs and only is None and log.log_start_offset < epochs[0].start_offset and not log.is_metadata:
             # deleteRecords cuts the epochs at once. The log start is written later, by a timer.

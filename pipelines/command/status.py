@@ -27,6 +27,7 @@ from spark_jobs.policies.policies_file import read_policies
 from ..run.look import present_answers
 from ..run.outcome import RunOutcome
 from .summary import (
+    LISTED,
     SHOWN_BY_LINES,
     accepted_gone_lines,
     check_lines,
@@ -86,6 +87,9 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     ends = run_ends(lake.path, rows)
     of_runs = list(run_problems(lake.path, ends["intake"], now_ms, lake.policy.ingest))
     of_lag = [each for each in problems_of(state, now_ms, lake.policy.alerts_max_lag) if each.kind == "lag"]
+    explained = {log.topic_partition for log in state.logs if log.is_damaged or log.open_transactions}
+    small_lag = [each for each in problems_of(state, now_ms, 0) if each.kind == "lag" and each not in of_lag]
+    small_lag = [each for each in small_lag if each.place not in explained]
     # Between the commits of a run its tables do not agree.
     is_unfinished = is_busy or killed_run(lake.path, now_ms) is not None
     policies = read_policies(lake.policies)
@@ -130,6 +134,10 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
         _print(f"  warning: the sources at the newest run: {warned}")
     for problem in of_lag:
         _print(f"  {problem.severity}: {problem.place}: {problem.what}. What to type: `{problem.command}`")
+    for problem in small_lag[:LISTED]:
+        _print(f"  note: {problem.place}: {problem.what}. What to type: `{problem.command}`")
+    if small_lag[LISTED:]:
+        _print(f"  note: {len(small_lag) - LISTED:,} more logs have offsets that are not published")
     if maintenance:
         decides = maintain_command(state.lake)
         _print(f"  failed checks of maintenance: {maintenance:,}. The next one decides: `{decides}`")

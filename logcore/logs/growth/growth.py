@@ -32,7 +32,7 @@ from logcore.logs.growth.lost_start import lost_start_finding
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SourceLog
-from logcore.segments.filenames import PARTITION_METADATA_FILE
+from logcore.segments.filenames import HIGH_WATERMARK_FILE, PARTITION_METADATA_FILE
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.texts import shell_word, shown
 
@@ -120,6 +120,11 @@ def _moved(
     seen = source.high_watermark
     if high_watermark is not None and seen is not None and seen < high_watermark:
         message = f"{source.topic_partition}: the source's high watermark is {seen}, and the lake's is {high_watermark}"
+        if source.lacks_line:
+            message = (
+                f"{source.topic_partition}: {HIGH_WATERMARK_FILE} has no line of the log, so its high watermark is 0, "
+                f"and the lake's is {high_watermark}"
+            )
         findings.append(
             found(
                 "high-watermark-fell",

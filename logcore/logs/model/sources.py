@@ -87,6 +87,7 @@ class SourceLog:
             remote storage was not read, or has nothing of the log.
         broker_id: The broker of the log directory, from meta.properties; None if it is not stated.
         lost_start: Where the log begins by its leader epochs, if no file states it any more; else None.
+        lacks_line: Whether the file with high watermarks has no line of the log, so that its high watermark is 0.
     """
 
     topic_partition: TopicPartition
@@ -113,6 +114,7 @@ class SourceLog:
     tiered_end_offset: int | None = None
     broker_id: str | None = None
     lost_start: int | None = None
+    lacks_line: bool = False
 
     @property
     def is_metadata(self) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from logcore.logs.model.findings import Severity, offsets_text
 from logcore.logs.rules import Persistence
 from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.segments.filenames import HIGH_WATERMARK_FILE
 from logcore.texts import sentences
 from spark_jobs.errors import DISK_FULL
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -276,6 +277,8 @@ def _of_lag(log: LogState, now_ms: int) -> Problem:
         command = _look_at_transactions(log)
     elif first is not None and first.start_offset >= log.last_stable_offset:
         what += f"; they are at or above the source's high watermark, {log.row.high_watermark}"
+        if log.lacks_line:
+            what += f", because {HIGH_WATERMARK_FILE} has no line of the log"
         command = f"loglake offsets {quote(log.row.source)} --at latest"
     return Problem("lag", log.topic_partition, what, command)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from logcore.errors import CorruptIndexError
 from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.offset_ledger import (
@@ -17,12 +18,15 @@ from logcore.logs.model.offset_ledger import (
     first_hole,
     offsets_by_state,
 )
-from logcore.segments.filenames import is_internal_topic
+from logcore.segments.filenames import HIGH_WATERMARK_FILE, TopicPartition, is_internal_topic
+from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from logcore.storage.objects.addresses import is_object
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
+from spark_jobs.lake.store.silent_paths import is_silent
 from spark_jobs.lake.view.ledger_states import STATES, is_alarming
 from spark_jobs.lake.view.open_transactions import OpenTransaction
 from spark_jobs.placed_finding import PlacedFinding
@@ -125,6 +129,18 @@ class LogState:
         if any(placed.finding.rule == "log-gone" for placed in self.findings):
             return True
         return not is_object(self.row.source) and is_gone(self.row.source)
+
+    @property
+    def lacks_line(self) -> bool:
+        """Whether its high watermark is 0 because the checkpoint at the source has no line of it now."""
+        name = TopicPartition(self.row.topic, self.row.partition)
+        if self.row.high_watermark != 0 or is_object(self.row.source) or is_silent(self.row.source):
+            return False
+        try:
+            content = storage.read(os.path.join(os.path.dirname(self.row.source), HIGH_WATERMARK_FILE))
+            return name not in parse_offset_checkpoint(content)
+        except (OSError, CorruptIndexError):
+            return False
 
     @property
     def is_vanished(self) -> bool:

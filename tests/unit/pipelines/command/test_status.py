@@ -959,6 +959,42 @@ def test_lag_says_what_it_waits_for_and_has_the_command_for_this_cause(
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize("lost", ["from the first run on", "later"])
+def test_a_log_without_a_line_in_the_checkpoint_is_named_by_status_with_what_its_lag_waits_for(
+    lost: str, tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    orders.append(5)
+    source.partition("orders-1").append(3)
+    run = ["run", str(source.path), "--lake", lake]
+    source.high_watermarks(orders_1=3, **({"orders_0": 5} if lost == "later" else {}))
+    with without_spark():
+        assert main(run) == 0
+    code, said = status(lake)
+    notes = [line for line in said.splitlines() if "offsets are ingested and not published" in line]
+    if lost == "later":
+        assert notes == []
+        source.high_watermarks(orders_1=3)
+        orders.append(1)
+        capsys.readouterr()
+        with without_spark():
+            assert main(run) == 1
+        expected = "orders-0: replication-offset-checkpoint has no line of the log, so its high watermark is 0, and the"
+        assert expected in "".join(capsys.readouterr())
+        return
+    assert code == 0
+    assert notes == [
+        "  note: orders-0: 5 offsets are ingested and not published; they are at or above the source's high watermark, "
+        "0, because replication-offset-checkpoint has no line of the log. What to type: "
+        f"`loglake offsets {orders.path} --at latest`"
+    ]
+    source.high_watermarks(orders_0=5, orders_1=3)
+    with without_spark():
+        assert main(run) == 0
+    assert "not published;" not in status(lake)[1]
+
+
 def test_a_file_system_that_does_not_say_its_size_is_not_full(
     lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
 ) -> None:
