@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from logcore.errors import LogError
 from logcore.logs.growth.lost_start import lost_start
@@ -375,10 +376,8 @@ class _Look:
             self.fails(path, error)
             return
         names = {entry.name for entry in entries}
-        # Brokers of 0.8 write no meta.properties; the file of log starts is of 0.11 or later.
-        if filenames.LOG_START_FILE in names and filenames.META_PROPERTIES_FILE not in names:
-            message = f"{shown(path)} has checkpoint files and no {filenames.META_PROPERTIES_FILE}."
-            self.say("no-meta-properties", path, message)
+        if filenames.META_PROPERTIES_FILE not in names and (what := self.of_later_broker(entries)) is not None:
+            self.say("no-meta-properties", path, f"{shown(path)} has {what} and no {filenames.META_PROPERTIES_FILE}.")
         of_checkpoints = {*(root.high_watermarks or ()), *root.log_starts, *(root.recovery_points or ())}
         absent = {str(log): [log] for log in of_checkpoints if str(log) not in names}
         for each in illegal:
@@ -388,6 +387,22 @@ class _Look:
         self.log_directories.append(
             ListedDirectory(path, names, places, of_checkpoints, root.high_watermarks or {}, root.recovery_points)
         )
+
+    def of_later_broker(self, entries: Sequence[DirectoryEntry]) -> str | None:
+        """What in a log directory a broker wrote that also writes meta.properties; None: nothing. Those of 0.8 do not.
+
+        The file of log starts is of 0.11 or later, as are the files of partitions. One partition may be a lone copy.
+        """
+        has_checkpoints = any(entry.name in _CHECKPOINTS for entry in entries)
+        of_logs = (
+            entry
+            for entry in entries
+            if filenames.parse_partition_directory(entry.name) is not None
+            and any(inside.name in _PARTITION_FILES for inside in self.inside(entry.path))
+        )
+        if any(entry.name == filenames.LOG_START_FILE for entry in entries) or (has_checkpoints and any(of_logs)):
+            return "checkpoint files"
+        return "several logs" if not has_checkpoints and len(list(islice(of_logs, 2))) == 2 else None
 
     def unread_places(self, path: str) -> list[str]:
         """Return the directories with segments at and below a directory that is not a partition."""
@@ -550,12 +565,15 @@ class _Look:
         return True
 
 
-_ROOT_FILES = {
-    filenames.META_PROPERTIES_FILE,
+_CHECKPOINTS = {
     filenames.HIGH_WATERMARK_FILE,
     filenames.LOG_START_FILE,
     filenames.RECOVERY_POINT_FILE,
     filenames.CLEANER_FILE,
+}
+_ROOT_FILES = {
+    *_CHECKPOINTS,
+    filenames.META_PROPERTIES_FILE,
     filenames.CLEAN_SHUTDOWN_FILE,
     filenames.BOOTSTRAP_FILE,
 }

@@ -31,6 +31,11 @@ WARNED = {
         f"groups-{version}/logdir": {"log-directory-missing"}
         for version in ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.1.1", "2.2.2", "2.8.2")
     },
+    **{  # the samples have the logs and checkpoints only
+        f"compact-2.8.2/{name}-{version}": {"no-meta-properties"}
+        for name in ("after", "after2")
+        for version in ("4.1.2", "4.4.0")
+    },
     "crash-2.8.2/after": {"checkpoint-beyond-log-end"},  # a snapshot after the cut that the broker did not remove
 }
 """Snapshots that are sound, and the rules that they break all the same."""

@@ -174,10 +174,26 @@ def test_a_log_directory_whose_properties_are_lost_or_cut_is_named_once(
 
 def test_properties_are_missed_only_where_a_broker_writes_them(root: Path) -> None:
     (root / "meta.properties").unlink()
-    (root / "log-start-offset-checkpoint").unlink()  # as of Kafka 0.8, and as in many copies
+    (root / "log-start-offset-checkpoint").unlink()
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):  # a broker of 0.8 writes none of these
+        assert rules(discover([str(root)])) == ["no-meta-properties"]
+        (root / "orders-0" / name).unlink()
     assert rules(discover([str(root)])) == []
     (root / "meta.properties").write_text("version=0\nbroker.id=0\n")
     assert rules(discover([str(root)])) == []
+
+
+def test_properties_are_missed_beside_several_logs_but_not_beside_one(root: Path) -> None:
+    for path in root.glob("*.*"):
+        path.unlink()
+    for path in root.glob("*-checkpoint"):
+        path.unlink()
+    assert rules(discover([str(root)])) == ["no-high-watermark"]
+    segment(root / "orders-1")
+    assert rules(discover([str(root)])) == ["no-high-watermark", "broken-partition-file"]
+    (root / "orders-1" / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+    assert rules(discover([str(root)])) == ["no-high-watermark", "no-meta-properties"]
+    assert "no-meta-properties" not in rules(discover([f"{root}/orders-0", f"{root}/orders-1"]))
 
 
 def test_an_empty_checkpoint_states_nothing(root: Path) -> None:
