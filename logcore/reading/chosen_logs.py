@@ -67,7 +67,7 @@ def find_logs(
     logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
     selection = options.selection
     chosen = tuple(log for log in logs if selection.matches(log.topic_partition.topic, log.topic_partition.partition))
-    watched = {root_of(log) for log in chosen if not log.named_files}
+    watched = {place for log in chosen if not log.named_files for place in (root_of(log), shown(log.directory))}
     for finding in discovery.findings:
         # A file that was named shows everything, for any high watermark.
         if finding.rule in quiet or (finding.rule == "no-high-watermark" and finding.file not in watched):

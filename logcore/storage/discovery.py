@@ -451,14 +451,24 @@ class _Look:
             unnamed = sorted({*(segment.base_offset for segment in segments), *unreadable} - only)
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
+        is_whole = kind is DirectoryKind.LIVE and needs_line and only is None and any(file.size for file in segments)
         topic_id, broken_identity = self.state.topic_id(path)
         # A new log may not have its file yet. The metadata log gets it again at the broker's start.
-        is_lost = topic_id is None and not broken_identity and needs_line and any(file.size for file in segments)
-        if is_lost and kind is DirectoryKind.LIVE and only is None and self.state.identifies_logs(directory_of(path)):
+        is_lost = is_whole and topic_id is None and not broken_identity
+        if is_lost and self.state.identifies_logs(directory_of(path)):
             file = os.path.join(path, filenames.PARTITION_METADATA_FILE)
             self.say("broken-partition-file", file, f"{shown(file)} is missing: {_STRAY}.")
         # If a broker has the file but no line for a partition, it uses 0 (ReplicaManager).
         high_watermark = None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
+        # A clean stop writes all lines. A log is flushed when it is older than the few seconds between two writes.
+        is_old = root.is_clean or (root.recovery_points or {}).get(topic_partition, 0) > 0
+        if is_whole and is_old and root.high_watermarks is not None and topic_partition not in root.high_watermarks:
+            self.say(
+                "no-high-watermark",
+                path,
+                f"{shown(path)}: {filenames.HIGH_WATERMARK_FILE} has no line for the log, so its high watermark is 0. "
+                "Its records are above, and are neither shown nor published.",
+            )
         metadata_snapshots: list[tuple[int, str]] = []
         if topic_partition.topic == filenames.METADATA_TOPIC:
             metadata_snapshots = files.metadata_snapshots

@@ -104,10 +104,24 @@ def test_a_missing_high_watermark_file_is_reported_once_for_many_logs(root: Path
     assert rules(discover([str(root)])) == ["no-high-watermark"]
 
 
-def test_a_checkpoint_without_the_partitions_line_means_zero(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("recovery_points", "is_clean", "is_named"),
+    [("0\n1\norders 0 100\n", False, True), ("0\n0\n", True, True), ("0\n1\norders 0 0\n", False, False)],
+)
+def test_a_checkpoint_without_the_partitions_line_means_zero(
+    root: Path, recovery_points: str, is_clean: bool, is_named: bool
+) -> None:
     (root / "replication-offset-checkpoint").write_text("0\n1\npayments 0 99\n")
-    log = only_log(discover([str(root)]))
-    assert log.high_watermark == 0
+    (root / "recovery-point-offset-checkpoint").write_text(recovery_points)
+    if is_clean:
+        (root / ".kafka_cleanshutdown").touch()
+    discovery = discover([str(root)])
+    assert only_log(discovery).high_watermark == 0
+    said = [(each.rule, each.file) for each in discovery.findings if "no line for the log" in each.message]
+    assert said == ([("no-high-watermark", f"{root}/orders-0")] if is_named else [])
+    for path in (root / "orders-0").glob("*.log"):
+        path.write_bytes(b"")  # nothing is hidden
+    assert "no-high-watermark" not in rules(discover([str(root)]))
 
 
 @pytest.mark.parametrize("content", ["0\n9\norders 0 99\n", "garbage", "0\n1\norders 0 -1\n"])
