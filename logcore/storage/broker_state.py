@@ -44,8 +44,8 @@ class RootState:
     `high_watermarks`, `cleaned` and `recovery_points` are None if the file is missing or unusable. `is_clean`: the
     broker left the mark of a clean shutdown. `broker_id` and `directory_id` are from meta.properties.
     `high_watermarks_ms`: when the file of high watermarks was last changed, in epoch milliseconds; None without one.
-    `is_kraft`: the broker is one of KRaft. `log_starts_ms`: the same of the file of log starts; without one, of the file of recovery points, which a broker
-    writes in the same minute.
+    `log_starts_ms`: the same of the file of log starts; without one, of the file of recovery points, which a broker
+    writes in the same minute. `is_kraft`: the broker is one of KRaft.
     """
 
     high_watermarks: dict[TopicPartition, int] | None
