@@ -177,6 +177,8 @@ def plan_fill(
             found_here = _fill(search, start, end, state, seen, undecided)
             if found_here is not None:
                 filled.append(found_here)
+    if in_place:
+        filled = _as_whole_objects(search, filled)
     own = search.own
     whole = {(f.start, f.end) for f in filled if f.left is None}
     if own is not None and not cleaned and all((start, end) in whole for start, end, _ in holes):
@@ -307,6 +309,43 @@ def _fill(
             undecided.append(not_decided(best))
             return None
     return _Filled(start, end, state, given[chosen][1], damage)
+
+
+def _as_whole_objects(search: _Search, filled: Sequence[_Filled]) -> list[_Filled]:
+    """Gaps that a later version of a registered object fills: the version takes the place of its whole segment.
+
+    The segment's other batches cannot be read any more in the version that had the gap. They are in the later one, or
+    in other objects of the log if the first one had bytes of another segment.
+    """
+    registered = {s.path: s for s in search.feeding if s.etag and s.retired_ms is None}
+    taken: set[str] = set()
+    result: list[_Filled] = []
+    for gap in filled:
+        segment = registered.get(gap.fillers[0].segment.path) if len(gap.fillers) == 1 else None
+        fillers = None if segment is None else _fillers_of(search, segment, gap)
+        if segment is not None and fillers is not None:
+            lost = {"segment_id": segment.segment_id, "position": 0, "size": segment.size, "base_offset": gap.start}
+            gap = replace(gap, fillers=() if segment.path in taken else fillers, damage=(lost,))
+            taken.add(segment.path)
+        result.append(gap)
+    return result
+
+
+def _fillers_of(search: _Search, segment: Segment, gap: _Filled) -> tuple[Filler, ...] | None:
+    """What has all batches of a registered segment and those of its gap; None if nothing has."""
+    (filler,) = gap.fillers
+    headers = [header for _, header in search.reader.headers(filler.segment)]
+    there = {_identity_of(header) for header in headers if header is not None}
+    good = _good_of(search.lake, segment)
+    if None not in headers and all(_identity(batch) in there for batch in good):
+        return (Filler(filler.segment, 0, filler.segment.size, segment.base_offset, segment.next_offset),)
+    if search.own is None or gap.start > segment.base_offset:
+        return None
+    others = (each for each in search.own.segments if gap.end <= each.base_offset < segment.next_offset)
+    moved = _moved(segment, others, good, search.reader)
+    if moved is None:
+        return None
+    return (filler, replace(moved.fillers[0], base_offset=gap.end), *moved.fillers[1:])
 
 
 def _without_damage(search: _Search, source: SourceLog, segment: Segment) -> list[_Filled]:

@@ -114,6 +114,16 @@ class LakeSnapshot:
         """The segments that feed a log, by offset."""
         return [s for s in self.segments.get(log, ()) if s.feeds]
 
+    def whole(self, log: str) -> list[Segment]:
+        """Those without damage and lost offsets: what their objects have now can make nothing better."""
+        damaged, holes = set(self.damaged.get(log, ())), self.holes.get(log, ())
+        return [
+            s
+            for s in self.feeding(log)
+            if s.segment_id not in damaged
+            and not any(start < s.next_offset and s.base_offset < end for start, end, _ in holes)
+        ]
+
     def cleaned(self, log: str) -> list[Segment]:
         """The live segments of a log that compaction wrote."""
         of_log = self.segments.get(log, ())

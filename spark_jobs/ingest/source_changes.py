@@ -297,7 +297,7 @@ def plan_log(source: SourceLog, known: LogRow | None, held: LakeSnapshot) -> tup
     tail = held.tails.get(log)
     policy = held.config.policies.for_topic(topic)
     at_source = source if held.config.high_watermark == "checkpoint" else replace(source, high_watermark=None)
-    growth = _refuse_replaced(_decide(tail, at_source, known, held.remembered), source, held.feeding(log))
+    growth = _refuse_replaced(_decide(tail, at_source, known, held.remembered), source, held.whole(log))
     if known is not None:
         changed = plan_change(source, known, growth, held, policy)
         if changed is not None:
