@@ -1,12 +1,15 @@
 """Posts what is wrong with a lake to a webhook. The policies of the lake name it: `alerts.webhook`.
 
 problems    damage, stopped logs, hanging transactions, lag above `alerts.max.lag`, sources that cannot be read, runs
-            that fail, and no intake for three intervals
+            that fail, no intake for three intervals, and a lake or policies that cannot be read
 failures    runs of the lake that failed since the last tick
 
 There is one message for each lake and tick at most, however many problems there are, and none while they stay the same.
 A message that is not delivered is posted again at later ticks, for a day; then it is dropped, and the log of the tick
 says so. The document is described in docs/operations.md.
+
+The address is that of the policies, also if other lines of the file have a mistake. If it states none that can be used,
+it is the last one, if that holds no secret: only such an address is kept.
 
 Posts one JSON document to an address. The address may hold a secret: errors name only its host.
 """
@@ -16,13 +19,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
@@ -30,14 +34,14 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.view.alarms import Problem, problems_of, problems_of_files, run_problems
+from spark_jobs.errors import JobError, StorageError, UsageError
+from spark_jobs.lake.view.alarms import UNREAD_LAKE, Problem, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks
-from spark_jobs.policies.policies_file import read_policies
+from spark_jobs.policies.policies_file import NO_POLICIES, Policies, read_policies, stated_webhook
 
 from .catalog.names import tags_of
 from .run.chains import INTAKE_JOB
@@ -117,6 +121,8 @@ class Posted:
     unsent: Unsent | None = None
     is_unset: bool = False
     """Whether it was said that the address is in an environment variable without a value."""
+    webhook: str | None = None
+    """The last address, if it holds no secret."""
 
 
 Failures = Callable[[RegisteredLake, int], Sequence[dict[str, str]]]
@@ -180,20 +186,22 @@ def post_alerts(
     lines: list[str] = []
     for lake in lakes:
         posted = known.get(lake.key, Posted(runs_until_ms=now_ms))
+        policies, problems = _policies(lake, posted.webhook)
+        webhook = policies.lake.alerts_webhook
+        if webhook is None:
+            for problem in problems:
+                warn(f"No alert is posted: {problem.what}")
+                after[lake.key] = posted
+            continue
+        if not lake.is_there and lake.key not in known:
+            continue  # it may not be made yet
         try:
-            policy = lake.policy
-            if policy.alerts_webhook is None or not lake.is_there:
-                continue
-            newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
-            # First: the others leave out sources that do not answer.
-            of_runs = list(run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policy.ingest))
-            problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
-            problems += [*problems_of_files(lake.path, now_ms), *of_runs]
+            problems += _problems(lake, policies, now_ms)
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted
             continue
-        unset = read_policies(lake.policies).unset_notes()
+        unset = policies.unset_notes()
         if unset and not posted.is_unset:
             warn(f"The lake {lake.path} posts no alerts: {unset[0].removeprefix('note: ')}")
         failed = failures(lake, posted.runs_until_ms)
@@ -204,9 +212,47 @@ def post_alerts(
                 failed = [*unsent.document["failed_runs"], *failed][-MOST_SHOWN:]
             document = _document(lake, problems, failed, now_ms)
             unsent = Unsent(document, now_ms, 0, now_ms)
-        unsent = _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn)
-        after[lake.key] = Posted(digest, now_ms, unsent, bool(unset))
+        unsent = _posted(lake, webhook, unsent, now_ms, lines, warn)
+        after[lake.key] = Posted(digest, now_ms, unsent, bool(unset), webhook if _is_public(webhook) else None)
     return json.dumps({key: asdict(posted) for key, posted in after.items()}), lines
+
+
+def _policies(lake: RegisteredLake, last_webhook: str | None) -> tuple[Policies, list[Problem]]:
+    """The policies of a lake; of those that cannot be used only the webhook, and that they cannot be used."""
+    try:
+        return read_policies(lake.policies), []
+    except UsageError as error:
+        of_lake = replace(NO_POLICIES.lake, alerts_webhook=stated_webhook(lake.policies) or last_webhook)
+        what = f"policies of lake {lake.name} cannot be used: {error}"
+        command = f"loglake config check {quote(lake.policies or '')}"
+        return Policies(lake=of_lake, path=lake.policies), [Problem(UNREAD_LAKE, "the policies", what, command)]
+
+
+def _problems(lake: RegisteredLake, policies: Policies, now_ms: int) -> list[Problem]:
+    """What is wrong with a lake.
+
+    Raises:
+        JobError, OSError: That is not known now.
+    """
+    command = f"loglake doctor --lake {quote(lake.path)}"
+    if not lake.is_there:
+        return [Problem(UNREAD_LAKE, "the lake", lake.why_no_lake, command)]
+    try:
+        newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
+        # First: the others leave out sources that do not answer.
+        of_runs = list(run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policies.lake.ingest))
+        of_state = problems_of(read_state(lake.path), now_ms, policies.lake.alerts_max_lag)
+        return [*of_state, *problems_of_files(lake.path, now_ms), *of_runs]
+    except (JobError, UsageError, OSError) as error:
+        # The next tick may read what a store does not answer now, and what a run changes.
+        if isinstance(error, StorageError) or lake.is_busy(now_ms):
+            raise
+        return [Problem(UNREAD_LAKE, "the lake", str(error), command)]
+
+
+def _is_public(address: str) -> bool:
+    """Whether an address holds no secret: it names a variable, or only a host."""
+    return re.fullmatch(r"env:\w+|https?://[^/@?#]+/?", address) is not None
 
 
 def _posted(

@@ -2,7 +2,7 @@
 
 All are off until they are switched on in Dagster, each lake for itself: lakes may share a policies file. Only the
 maintenance of the demo's lakes is on, because these can be made again. What a schedule does is in the section `lake`
-of the file, which is read at each tick. If it cannot be used, the tick is skipped with the reason. The schedule of the
+of the file, which is read at each tick. If it cannot be used, the tick fails with the reason. The schedule of the
 intake has the interval that the policies state when the definitions are built.
 """
 
@@ -19,6 +19,7 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, r
 from .catalog.names import name_in_lake
 from .catalog.run_configuration import run_config
 from .command.demo import lakes_of_samples
+from .errors.failures import refused_tick
 from .nightly_verification import VERIFICATION_JOB, part_of, verification_config
 from .run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from .run.run_request import RunRequest
@@ -130,10 +131,14 @@ def _request(lake: RegisteredLake, what: str, config: dict[str, Any]) -> dg.RunR
 
 
 def _if_usable(lake: RegisteredLake, request: Callable[[RegisteredLake], Tick]) -> Tick:
-    """What a tick requests for the lake as it is registered now; why it is left out if it cannot be used."""
+    """What a tick requests for the lake as it is registered now; why it is left out if it is not there.
+
+    Raises:
+        Failure: Its registration or its policies cannot be used.
+    """
     if not lake.is_there:
         return dg.SkipReason(f"The lake {lake.path} is left out: there is no such directory.")
     try:
         return request(read_registered(lake.path))
     except UsageError as error:
-        return dg.SkipReason(f"The lake {lake.path} is left out: {error}")
+        raise refused_tick(lake.path, error) from None

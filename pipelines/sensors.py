@@ -9,7 +9,7 @@ what such runs left for later (small growth)                one more run after t
 A change counts as handled when its run has succeeded. A run that failed is requested again, later each time. While a
 run of a lake waits or runs, no other is requested for it. None is requested for what a run of the command line has
 taken in. A lake whose policies state another `ingest` is skipped. A tick is skipped too if an object store fails: what
-lies there is not known, and the next tick looks again.
+lies there is not known, and the next tick looks again. A tick fails if the policies cannot be used.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from spark_jobs.lake.view.runs.run_ends import last_seen
 
 from .catalog.names import name_in_lake
 from .catalog.run_configuration import run_config
+from .errors.failures import refused_tick
 from .run.chains import INTAKE_JOB
 from .run.run_request import RunRequest
 from .run.source_listing import SourceState, source_state
@@ -104,6 +105,9 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
 
     Returns:
         At most one run request; else the reason why there is none. Both with the next cursor.
+
+    Raises:
+        Failure: The registration or the policies of the lake cannot be used.
     """
     try:
         lake = read_registered(path)
@@ -116,7 +120,9 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
             return _skipped(f"This lake has no source. This registers one: loglake run PATH... --lake {path}", cursor)
         delay_ms = lake.longest_delay_ms
         state = source_state(sources)
-    except (JobError, UsageError, LogError, OSError) as error:  # an error of a store says nothing about its logs
+    except UsageError as error:
+        raise refused_tick(path, error) from None
+    except (JobError, LogError, OSError) as error:  # an error of a store says nothing about its logs
         return _skipped(f"The lake {path} is not examined: {error}", cursor)
     before = _read_cursor(cursor)
     settled = _settled(before, status, now_ms, delay_ms)

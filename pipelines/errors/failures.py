@@ -18,7 +18,7 @@ import threading
 
 import dagster as dg
 
-from spark_jobs.errors import LeaseHeld
+from spark_jobs.errors import LeaseHeld, UsageError
 
 from .step_errors import is_transient, sentence_of
 
@@ -32,6 +32,14 @@ TRANSIENT_RETRIES, TRANSIENT_WAIT_SECONDS = 3, 60
 CANCELED = "The run was canceled. What was committed stays, and the next run continues from there."
 NO_TRACE_SECONDS = 5.0
 """Time in which Dagster stores and prints a cancel."""
+
+
+def refused_tick(lake: str, error: UsageError) -> dg.Failure:
+    """The failure of a tick of a schedule or sensor whose lake has a registration or policies that cannot be used.
+
+    A tick that fails is red on the pages; one that is skipped looks as if nothing were due.
+    """
+    return dg.Failure(f"Nothing is started for the lake {lake}: {error}", allow_retries=False)
 
 
 def say_canceled(log: logging.Logger) -> None:

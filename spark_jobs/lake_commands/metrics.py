@@ -32,7 +32,7 @@ from spark_jobs.errors import JobError, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake.view.alarms import KINDS, problems_of, problems_of_files, run_problems
+from spark_jobs.lake.view.alarms import KINDS, UNREAD_LAKE, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState
 from spark_jobs.lake.view.registered_lakes import read_registered
@@ -105,8 +105,8 @@ def _number(value: float) -> str:
 
 
 UP = "loglake_lake_up"
-PROBLEM_KINDS = tuple(kind for kind in KINDS if kind != "lag")
-"""Kinds of problems that are counted. Lag has a figure of its own, and the limit for it belongs to the alert."""
+PROBLEM_KINDS = tuple(kind for kind in KINDS if kind not in ("lag", UNREAD_LAKE))
+"""Kinds of problems that are counted. The others have figures of their own; the limit of lag belongs to the alert."""
 
 METRICS = (
     Metric(UP, "1 if the figures of the lake could be read, else 0."),
@@ -120,7 +120,7 @@ METRICS = (
         "loglake_oldest_open_transaction_age_seconds",
         "Age of the oldest open transaction; 0 if there is none. No value if its beginning is unknown.",
     ),
-    Metric("loglake_problems", "What `alerts` reports, by kind, without lag."),
+    Metric("loglake_problems", "What `alerts` reports, by kind, without lag and lakes that are down."),
     Metric("loglake_last_run_commit_timestamp_seconds", "Time of the newest commit of a run, seconds since the epoch."),
     Metric(
         "loglake_last_run_commits_duration_seconds",

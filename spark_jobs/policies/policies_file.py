@@ -173,6 +173,23 @@ def read_policies(path: str | None) -> Policies:
     return parse_policies(text, path)
 
 
+def stated_webhook(path: str | None) -> str | None:
+    """Return `alerts.webhook` of a policies file in which other lines may have mistakes; None: it states none."""
+    try:
+        with open(path or "", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return None
+    lines = text.splitlines()
+    for part in (text, *lines, *(f"lake:\n {line.strip()}" for line in lines)):  # a line alone, if the text is no YAML
+        reader = _Reader(path or "")
+        with contextlib.suppress(UsageError):
+            reader.read(part)
+        if "alerts_webhook" in reader.lake:
+            return str(reader.lake["alerts_webhook"])
+    return None
+
+
 def parse_policies(text: str, name: str = "policies.yaml") -> Policies:
     """Return the policies in a text; ``name`` is its name in errors.
 
@@ -194,6 +211,8 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._mistakes: list[str] = []
+        self.lake: dict[str, object] = {}
+        """Settings of the lake by field, without those that have a mistake."""
 
     def read(self, text: str) -> Policies:
         try:
@@ -207,21 +226,20 @@ class _Reader:
         if root is None:
             return Policies(path=self._name)
         policies: list[TopicPolicy] = []
-        lake: dict[str, object] = {}
         for key, value in self._entries(root, "the file"):
             if key.value == "topics":
                 for pattern, body in self._entries(value, "'topics'"):
                     with contextlib.suppress(_Mistake):
                         policies.append(self._policy(pattern, body))
             elif key.value == "lake":
-                lake |= self._values(value, "'lake'", LAKE_SETTINGS, "the lake")
+                self.lake |= self._values(value, "'lake'", LAKE_SETTINGS, "the lake")
             else:
                 self._note(key, f"{key.value!r} is not known here; the file has the entries 'topics' and 'lake'")
         if self._mistakes:
             raise UsageError("\n".join(self._mistakes))
         names = {setting.field: name for name, setting in LAKE_SETTINGS.items()}
-        stated = frozenset(names[field] for field in lake)
-        return Policies(tuple(policies), LakePolicy(**lake), stated, path=self._name)  # type: ignore[arg-type]
+        stated = frozenset(names[field] for field in self.lake)
+        return Policies(tuple(policies), LakePolicy(**self.lake), stated, path=self._name)  # type: ignore[arg-type]
 
     def _policy(self, pattern: yaml.ScalarNode, body: yaml.Node) -> TopicPolicy:
         if not re.fullmatch(r"[A-Za-z0-9._\-*?\[\]!]+", pattern.value):

@@ -16,6 +16,7 @@ from pipelines import alerts as module
 from pipelines.alerts import KEPT_MS, NotDelivered, alerts, post, post_alerts
 from pipelines.catalog.names import LAKE_TAG
 from spark_jobs.contracts import Intake
+from spark_jobs.errors import StorageError
 from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
@@ -267,6 +268,98 @@ def test_a_lake_whose_policies_have_a_mistake_does_not_hide_the_others(
     assert len(receiver.documents) == 1
     assert len(ticks.warnings) == 1
     assert "wrong.yaml, line 1" in ticks.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "lake:\n  ingest: every 1 min\n  alerts.webhook: {0}\ntopics:\n  orders: {{on_gon: warn}}\n",
+        "lake: {{alerts.webhook: '{0}', ingest: evry 1 min}}\n",
+        "lake:\n  alerts.webhook: {0}  # of the team\n  ingest: [every 1 min\ntopics: {{}}\n",
+        "topics: [\nlake: {{alerts.webhook: '{0}'}}\n",
+    ],
+    ids=["a setting of a topic", "a setting of the lake", "no YAML", "no YAML before it"],
+)
+def test_policies_that_cannot_be_used_are_an_alert_to_the_webhook_that_they_name(
+    lake: str, receiver: Receiver, source: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    sound = f"lake: {{alerts.webhook: '{receiver.address}', ingest: every 1 min}}"
+    monkeypatch.setattr(module, "problems_of", lambda *_: ())
+    _register(lake, source, sound)
+    keep_run_end(lake, "intake", NOON + 8 * MINUTE)
+    ticks = Ticks()
+    ticks.tick()
+    (source.parent / "policies.yaml").write_text(broken.format(receiver.address))
+    for minute in range(1, 4):
+        ticks.tick(NOON + minute * MINUTE)
+
+    (document,) = receiver.documents
+    assert (document["severity"], document["counts"]) == ("error", {"unread-lake": 1})
+    (problem,) = document["problems"]
+    assert (problem["severity"], problem["place"]) == ("error", "the policies")
+    assert problem["what"].startswith(f"policies of lake shop cannot be used: {source.parent / 'policies.yaml'}, line ")
+    assert problem["command"] == f"loglake config check {source.parent / 'policies.yaml'}"
+    assert SECRET not in (ticks.cursor or "") + str(document)
+
+    (source.parent / "policies.yaml").write_text(sound)
+    ticks.tick(NOON + 9 * MINUTE)
+    assert receiver.documents[1]["summary"] == "lake shop: all problems are gone"
+
+
+def test_damage_is_reported_also_while_the_policies_cannot_be_used(lake: str, receiver: Receiver, source: Path) -> None:
+    (source.parent / "policies.yaml").write_text(f"lake: {{alerts.webhook: '{receiver.address}'}}\ntopic: {{}}\n")
+    Ticks().tick()
+
+    assert [document["counts"] for document in receiver.documents] == [{"damage": 1, "unread-lake": 1}]
+
+
+@pytest.mark.parametrize("of_variable", [True, False])
+def test_policies_that_are_gone_are_an_alert_to_the_last_address_if_it_holds_no_secret(
+    lake: str, receiver: Receiver, source: Path, monkeypatch: pytest.MonkeyPatch, of_variable: bool
+) -> None:
+    monkeypatch.setenv("LOGLAKE_TEST_WEBHOOK", receiver.address)
+    address = "env:LOGLAKE_TEST_WEBHOOK" if of_variable else receiver.address
+    _register(lake, source, f"lake: {{alerts.webhook: '{address}'}}")
+    ticks = Ticks()
+    ticks.tick()
+    (source.parent / "policies.yaml").unlink()
+    for minute in range(1, 4):
+        ticks.tick(NOON + minute * MINUTE)
+
+    later = [document["counts"] for document in receiver.documents[1:]]
+    assert later == [{"damage": 1, "unread-lake": 1}] * of_variable
+    assert len(ticks.warnings) == (0 if of_variable else 3)
+    assert SECRET not in (ticks.cursor or "")
+
+
+@pytest.mark.parametrize("how", ["is gone", "is damaged", "does not answer"])
+def test_a_lake_that_cannot_be_examined_has_no_end_of_its_problems(
+    lake: str, receiver: Receiver, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = Ticks()
+    ticks.tick()
+    away = Path(f"{lake}-away")
+    if how == "is gone":
+        Path(lake).rename(away)
+    elif how == "is damaged":
+        for commit in Path(lake, "tables", "logs", "_delta_log").glob("*.json"):
+            commit.write_bytes(b"\xff")
+    else:
+        monkeypatch.setattr(module, "read_state", _raise_store_error)
+    for minute in range(1, 4):
+        ticks.tick(NOON + minute * MINUTE)
+
+    is_known = how != "does not answer"
+    assert [document["counts"] for document in receiver.documents[1:]] == [{"unread-lake": 1}] * is_known
+    assert len(ticks.warnings) == (0 if is_known else 3)
+    if how == "is gone":
+        away.rename(lake)
+        ticks.tick(NOON + 9 * MINUTE)
+        assert receiver.documents[-1]["counts"] == {"damage": 1}
+
+
+def _raise_store_error(lake: str) -> None:
+    raise StorageError("the store does not answer")
 
 
 @pytest.mark.parametrize(

@@ -148,9 +148,11 @@ def test_policies_with_a_mistake_leave_out_their_lake_alone(
 ) -> None:
     with_policies(two_lakes[0], source, "lake: {}").write_text("lake: {nightly: aply}")
 
-    assert [request.run_key.startswith("store-") for request in nightly(define, instance, "nightly_maintenance")] == [
-        True
-    ]
+    with pytest.raises(dg.DagsterUserCodeExecutionError) as failed:
+        night(define(), instance, "shop__nightly_maintenance", NIGHT)
+    assert f"Nothing is started for the lake {two_lakes[0]}: " in str(failed.value.user_exception)
+    assert "'aply'" in str(failed.value.user_exception)
+    assert len(night(define(), instance, "store__nightly_maintenance", NIGHT)) == 1
 
 
 def test_a_lake_with_an_interval_is_read_at_the_times_of_its_cron(
@@ -211,10 +213,9 @@ def test_a_lake_without_an_interval_has_no_schedule_for_it_and_one_with_a_mistak
 
     with_policies(two_lakes[1], source, "lake: {}").write_text("lake: {ingest: evry 5 min}")
     schedule = define().resolve_schedule_def("store__timed_intake")
-    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
-        skipped = schedule.evaluate_tick(context)
-    assert not skipped.run_requests
-    assert "evry 5 min" in (skipped.skip_message or "")
+    with pytest.raises(dg.DagsterUserCodeExecutionError) as failed:
+        night(define(), instance, "store__timed_intake", NIGHT)
+    assert "evry 5 min" in str(failed.value.user_exception)
     with_policies(two_lakes[1], source, "lake: {ingest: every 24 h}")
     with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
         skipped = schedule.evaluate_tick(context)  # each minute, until Dagster loads the definitions again

@@ -174,10 +174,16 @@ class ProblemKind(NamedTuple):
 
 _MOST_FILES = 3
 """So many damaged files are named."""
+
+UNREAD_LAKE = "unread-lake"
 KINDS = {
     "damage": ProblemKind(Severity.ERROR, "Offsets, files or tables of a lake are damaged or lost."),
     "stopped": ProblemKind(Severity.ERROR, "A log does not grow, because its source changed or cannot be used."),
     "unread-source": ProblemKind(Severity.ERROR, "A source is gone, or the newest intake could not read it."),
+    UNREAD_LAKE: ProblemKind(
+        Severity.ERROR,
+        "The lake or its policies cannot be read. With such policies no intake or maintenance starts by itself.",
+    ),
     "failing": ProblemKind(Severity.ERROR, "The newest runs of the intake failed."),
     "missed-schedule": ProblemKind(Severity.ERROR, "The last intake succeeded more than three intervals ago."),
     "hanging-transaction": ProblemKind(

@@ -7,7 +7,7 @@ import pytest
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.errors import UsageError
-from spark_jobs.policies.policies_file import parse_policies, read_policies
+from spark_jobs.policies.policies_file import parse_policies, read_policies, stated_webhook
 from spark_jobs.policies.topic_policies import LakePolicy, TopicPolicy
 
 
@@ -225,6 +225,24 @@ def test_a_mistake_is_refused_with_its_place(text, place, words):
 def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
     with pytest.raises(UsageError, match=r"gone\.yaml can't be read"):
         read_policies(str(tmp_path / "gone.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("lake: {alerts.webhook: 'http://a/b,c'}\ntopics: {a: {on_gon: warn}}", "http://a/b,c"),
+        ("lake:\n  ingest: evry\n  alerts.webhook: http://a/b,c  # ours\n", "http://a/b,c"),
+        ("lake:\n  alerts.webhook: http://a/b,c\n ingest: [\n", "http://a/b,c"),
+        ('topics: [\nlake: {alerts.webhook: "env:HOOK"}\n', "env:HOOK"),
+        ("lake:\n  # alerts.webhook: http://a\n  ingest: [\n", None),
+        ("lake: {alerts.webhook: gopher}", None),
+        ("topics: {}", None),
+    ],
+)
+def test_the_webhook_is_read_where_other_lines_have_mistakes(tmp_path, text, address):
+    (tmp_path / "policies.yaml").write_text(text)
+    assert stated_webhook(str(tmp_path / "policies.yaml")) == address
+    assert stated_webhook(str(tmp_path / "none.yaml")) is None
 
 
 def test_a_file_that_is_no_text_is_the_callers_mistake(tmp_path):
