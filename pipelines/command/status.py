@@ -159,6 +159,9 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
 
 def _due(lake: RegisteredLake, now_ms: int) -> Iterator[str]:
     """Yield when schedules start something by themselves."""
+    if (why := lake.why_not_registered) is not None:
+        yield why
+        return
     policy = lake.policy
     if isinstance(policy.ingest, int):
         midnight = now_ms // _DAY_MS * _DAY_MS

@@ -59,6 +59,18 @@ class RegisteredLake:
         return lake_key(self.path)
 
     @property
+    def why_not_registered(self) -> str | None:
+        """Why nothing starts by itself, and what to type; None: it is registered in the home.
+
+        Raises:
+            UsageError: Its registration cannot be used.
+        """
+        if registry.recall(self.path).name:
+            return None
+        command = ingest_commands(self.path, unadopted_sources(self.path)) or run_command(self.path)
+        return f"the lake is not registered in the home {registry.home()}: nothing starts by itself; `{command}`"
+
+    @property
     def is_there(self) -> bool:
         """Whether its directory exists; True for a lake in a store, which is not accessed here."""
         return storage.is_remote(self.path) or os.path.isdir(self.path)
@@ -187,10 +199,12 @@ def chosen_lakes(named: Sequence[str]) -> Home:
         UsageError: No lake is named, and none is registered.
     """
     if named:
-        return Home(tuple(read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, named))), ())
+        lakes = tuple(read_registered(lake) for lake in dict.fromkeys(map(storage.absolute, named)))
+        return Home(lakes, (), next(filter(None, (unused_home(lake.path) for lake in lakes)), None))
     home = replace(read_home(home_folder()), unused=unused_home())
     if not home.lakes and not home.broken:
-        raise UsageError(f"no lake is named, and none is registered in {home_folder()}.")
+        unused = f" {home.unused[0].upper()}{home.unused[1:]}" if home.unused else ""
+        raise UsageError(f"no lake is named, and none is registered in {home_folder()}.{unused}")
     return home
 
 

@@ -159,6 +159,22 @@ def test_damage_that_a_verification_found_is_an_error_until_the_file_is_another_
     assert main(["verify", str(loaded)]) == 0
 
 
+def test_a_lake_that_is_not_registered_says_that_nothing_starts_by_itself_and_how_to_change_that(
+    lakes: Path, status: Status, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, sources = lakes / "sound", f"{shlex.quote(str(read_registered(str(lakes / 'sound')).intakes[0].sources[0]))}"
+    monkeypatch.setenv("LOGLAKE_HOME", str(lakes / "other-home"))
+    code, said = status(lake)
+    assert (code, "next " in said) == (0, False), said
+    command = f"loglake run {sources} --lake {lake}"
+    line = f"  the lake is not registered in the home {lakes / 'other-home'}: nothing starts by itself; `{command}`\n"
+    assert line in said
+    with without_spark():
+        assert main(shlex.split(command)[1:]) == 0
+    code, said = status(lake)
+    assert (code, said.count("next ")) == (0, 3), said
+
+
 def test_a_failed_check_is_named_with_its_command_and_closed_by_what_mends_it(lakes: Path, status: Status) -> None:
     """The rows of one file are removed: the oracle is the verdict before, and after they are written again."""
     records = DeltaTable(str(lakes / "sound" / "tables" / "records"))

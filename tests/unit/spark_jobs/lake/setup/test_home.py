@@ -77,7 +77,11 @@ def test_a_folder_here_that_is_not_the_home_is_named_with_its_lakes(
     assert said is not None
     for part in (home_path(), str(plain / "shop"), f"export LOGLAKE_HOME={plain}/.loglake"):
         assert part in said
+    assert main(["status"]) == 64
+    assert f"The {said.removeprefix('the ')}\n" in capsys.readouterr().err
     for lake in ("shop", "other"):
+        assert main(["status", str(plain / lake)]) == 3
+        assert capsys.readouterr().err.count(f"note: {said}\n") == (lake == "shop")
         assert main(["run", "/not/there", "--lake", str(plain / lake)]) == 3
         assert capsys.readouterr().err.count(f"note: {said}\n") == (lake == "shop")
     registry.remember(str(plain / "shop"), Intake(("/kafka-logs",)))
