@@ -357,7 +357,7 @@ def check_lines(
     Args:
         logs: Log keys of the run; None: all. Failures of other logs are left out.
         shown: Names of checks that other lines are about: they are left out.
-        said: Lines before these. Advice that one of them has is left out, also if it is for several damaged logs.
+        said: Lines before these. Advice that one of them has is not repeated, also if it is for several damaged logs.
     """
     lines = []
     for answer in outcome.answers:
@@ -372,8 +372,8 @@ def check_lines(
                 for each in failures
             )
             is_said = is_said or any(answer.what_to_do in line for line in said)
-            to_do = "" if is_said else f" What to do: {answer.what_to_do}"
-            lines.append(f"failed check {answer.name} ({level}): {sentences}.{to_do}")
+            to_do = "the same as above." if is_said else answer.what_to_do
+            lines.append(f"failed check {answer.name} ({level}): {sentences}. What to do: {to_do}")
     return list(map(texts.shown, lines))
 
 

@@ -75,6 +75,16 @@ def test_a_failed_check_is_one_paragraph_with_check_log_offsets_and_what_to_do()
     )
 
 
+def test_a_failed_check_whose_advice_was_said_refers_to_it() -> None:
+    of_damage = Failure("no_crc_failures_in_log (1 of 1 ranges fail)", FIRST, "orders-0 of lake shop")
+    damage = ["damage: orders-0 of lake shop, offsets [3, 9): corrupt", "  What to do: take them from a copy."]
+    for failed, said in ((of_damage, damage), (failure(FIRST), ["  What to do: run --replace."])):
+        (line,) = check_lines(outcome(failed), None, said=said)
+        assert line.endswith(". What to do: the same as above.")
+        (line,) = check_lines(outcome(failed), None, said=["damage: orders-1 of lake shop, offsets [3, 9): corrupt"])
+        assert line.endswith(". What to do: run --replace.")
+
+
 def test_nothing_to_look_at_yet_is_not_printed_and_changes_nothing() -> None:
     unanswered = outcome(failure(None), is_unanswered=True)
     assert checks_code(unanswered, None) == 0
