@@ -27,6 +27,7 @@ from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.open_transactions import duration
 from spark_jobs.lake.view.shown_tables import tables_to_query
+from spark_jobs.lake.view.unread_sources import unread_copies
 from spark_jobs.outlines import (
     DirtyLog,
     DoubtedLog,
@@ -228,7 +229,14 @@ def damage_lines(states: Sequence[LakeState], *, advises: bool = True, said: Seq
     found = [
         (f"{word}: {_here(alarm).where}: {alarm.message}", alarm.rule, alarm.place) for word, alarm in alarms[:LISTED]
     ]
-    lines = _with_advice(found) if advises else [line for line, *_ in found]
+    lines = list(_with_advice(found)) if advises else [line for line, *_ in found]
+    if advises and any(word == "damage" for word, _ in alarms):
+        lines += [
+            f"  A registered copy to fill from is missing: {why} Put it back; then `{harmed_place(state.lake).run}` "
+            "takes lost offsets from it."
+            for state in states
+            for why in unread_copies(state.lake).values()
+        ]
     return list(map(texts.shown, [*lines, *_more(alarms, "damaged or stopped places")]))
 
 

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from logcore.cli.doctor.checks import CheckedPlaces, Checks, CheckState, InstallationCheck, guarded
 from logcore.cli.doctor.installation import DISTRIBUTION, folder_check, source_check
 from logcore.storage.discovery import shown
+from logcore.texts import shell_word
 from spark_jobs.engine.java import find_java
 from spark_jobs.engine.job_engine import JobEngine, chosen_engine
 from spark_jobs.errors import JobError, UsageError
@@ -27,6 +28,7 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home, read_registered, unused_home
+from spark_jobs.lake.view.unread_sources import unread_copies
 from spark_jobs.policies.policies_file import read_policies
 
 _OF_TOPICS = (DECODED, UNDECODED, LATEST)
@@ -151,6 +153,15 @@ def _lake(lake: str, sources: list[str], places: CheckedPlaces) -> Iterator[Inst
         yield from _guarded("lake-disk", lambda: [folder_check("lake-disk", lake, _OTHER_LAKE)])
     for path in dict.fromkeys(sources):
         yield from _guarded("source", lambda path=path: [source_check(path)])  # type: ignore[misc]
+    yield from _guarded("copy", lambda: _copies(lake))
+
+
+def _copies(lake: str) -> Iterator[InstallationCheck]:
+    """Name registered copies to fill from that are gone. Nothing fails before there is damage."""
+    for path, why in unread_copies(lake).items():
+        forget = f"`loglake run --lake {shell_word(lake)} --forget-source {shell_word(path)}`"
+        text = f"{why} Runs are to take lost offsets from this copy. Put it back, or forget it: {forget}"
+        yield InstallationCheck("copy", CheckState.INFO, text)
 
 
 def _policies_check(lake: str) -> Iterator[InstallationCheck]:

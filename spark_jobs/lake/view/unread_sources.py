@@ -35,7 +35,20 @@ def unread_sources(lake: str) -> dict[str, str]:
     Raises:
         UsageError: The registration of the lake cannot be used.
     """
-    looks = [_look_at(path) for each in registry.recall(lake).intakes for path in each.sources]
+    return _unread(path for each in registry.recall(lake).intakes for path in each.sources)
+
+
+def unread_copies(lake: str) -> dict[str, str]:
+    """Return the same of the registered copies to fill from: nothing else says that one is gone.
+
+    Raises:
+        UsageError: The registration of the lake cannot be used.
+    """
+    return _unread(path for each in registry.recall(lake).intakes for path in each.fill_from)
+
+
+def _unread(paths: Iterable[str]) -> dict[str, str]:
+    looks = [_look_at(path) for path in paths]
     return {look.path: why for look in looks if (why := look.answer()) is not None}
 
 

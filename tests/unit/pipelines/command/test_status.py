@@ -175,6 +175,42 @@ def test_a_lake_that_is_not_registered_says_that_nothing_starts_by_itself_and_ho
     assert (code, said.count("next ")) == (0, 3), said
 
 
+def test_a_registered_copy_that_is_gone_is_named_where_there_is_damage_and_putting_it_back_mends(
+    tmp_path: Path, status: Status, capsys: Captured
+) -> None:
+    source, lake, copy = LogDirectory(tmp_path / "source"), str(tmp_path / "lake"), tmp_path / "copy"
+    orders = source.partition("orders-0")
+    orders.append(5)
+    source.high_watermarks(orders_0=5)
+    shutil.copytree(source.path, copy)
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main([*run, "--fill-from", str(copy)]) == 0
+        shutil.rmtree(copy)
+        assert "copy" not in status(lake)[1], "nothing is lost yet"
+        orders.append(5)
+        segment = orders.segments()[0]
+        last = segment.stat().st_size - 1
+        orders.append(5)
+        source.high_watermarks(orders_0=15)
+        shutil.copytree(source.path, tmp_path / "later")
+        content = bytearray(segment.read_bytes())
+        content[last] ^= 0xFF
+        segment.write_bytes(content)
+        capsys.readouterr()
+        assert main(run) == 2
+        again = shlex.join(["loglake", *run])
+        line = f"A registered copy to fill from is missing: {copy} does not exist. Put it back; then `{again}` takes "
+        assert line in capsys.readouterr().out
+        code, said = status(lake)
+        assert (code, line in said) == (2, True), said
+        assert main(["doctor", "--lake", lake]) == 0
+        forget = f"`loglake run --lake {lake} --forget-source {copy}`"
+        assert re.search(rf"info +copy +{copy} does not exist\..*{forget}", capsys.readouterr().out)
+        (tmp_path / "later").rename(copy)
+        assert (main(run), status(lake)[0]) == (0, 0)
+
+
 def test_a_failed_check_is_named_with_its_command_and_closed_by_what_mends_it(lakes: Path, status: Status) -> None:
     """The rows of one file are removed: the oracle is the verdict before, and after they are written again."""
     records = DeltaTable(str(lakes / "sound" / "tables" / "records"))
