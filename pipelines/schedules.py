@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from spark_jobs.errors import UsageError
+from spark_jobs.lake.view.alarms import TIMED_INTAKE
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_registered
 
 from .catalog.names import name_in_lake
@@ -71,7 +72,7 @@ def build_schedules(lake: RegisteredLake) -> list[dg.ScheduleDefinition]:
         return _if_usable(lake, request)
 
     @dg.schedule(
-        name=name_in_lake(lake, "timed_intake"),
+        name=name_in_lake(lake, TIMED_INTAKE),
         job_name=name_in_lake(lake, INTAKE_JOB),
         cron_schedule=cron_of(interval_ms or _MINUTE_MS),
         execution_timezone="UTC",

@@ -54,7 +54,7 @@ def asset_spec(
 
 def name_in_lake(lake: RegisteredLake, name: str) -> str:
     """The name of something that each lake has one of, such as a job or a schedule."""
-    return f"{lake.identifier}__{name}"
+    return lake.name_of(name)
 
 
 def graph_name(lake: RegisteredLake, job: str) -> str:

@@ -15,7 +15,7 @@ from logcore.logs.model.findings import Severity
 from logcore.logs.rules.advice import export_command, maintain_command
 from logcore.texts import sentences, shell_word, shown
 from spark_jobs.errors import JobError, UsageError
-from spark_jobs.lake.view.alarms import problems_of, run_problems
+from spark_jobs.lake.view.alarms import TIMED_INTAKE, problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
@@ -167,15 +167,15 @@ def _due(lake: RegisteredLake, now_ms: int) -> Iterator[str]:
         midnight = now_ms // _DAY_MS * _DAY_MS
         at_ms = min(midnight + ((now_ms - midnight) // policy.ingest + 1) * policy.ingest, midnight + _DAY_MS)
         at = _time(at_ms) if policy.ingest < _DAY_MS else f"every {policy.ingest // _DAY_MS} days"
-        yield f"next intake: {at}, if its schedule is on"
+        yield f"next intake: {at}, if the schedule {lake.name_of(TIMED_INTAKE)} is on"
     elif lake.is_watched_by_sensor:
-        yield "next intake: when a segment is closed, if the sensor of Dagster is on; else by hand"
+        yield f"next intake: when a segment is closed, if the sensor {lake.name_of('new_segments')} is on; else by hand"
     else:
         yield "next intake: by hand, by the policies"
     modes = {"maintenance": f", {policy.nightly}"}
     for what, at_ms in _NIGHTLY_MS.items():
         at = _time(now_ms + (at_ms - now_ms) % _DAY_MS)
-        yield f"next {what}: {at}{modes.get(what, '')}, if its schedule is on"
+        yield f"next {what}: {at}{modes.get(what, '')}, if the schedule {lake.name_of(f'nightly_{what}')} is on"
 
 
 def _time(ms: int) -> str:

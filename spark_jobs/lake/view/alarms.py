@@ -27,7 +27,7 @@ from spark_jobs.lake.view.ledger_states import ALARMING, is_alarming
 from spark_jobs.lake.view.log_state import LogState, natural_order
 from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
 from spark_jobs.lake.view.open_transactions import duration
-from spark_jobs.lake.view.registered_lakes import lake_name
+from spark_jobs.lake.view.registered_lakes import lake_name, read_registered
 from spark_jobs.lake.view.runs.run_ends import FORGOTTEN, SOURCE_UNREAD, RunEnds, killed_run
 from spark_jobs.lake.view.unread_sources import unread_sources
 from spark_jobs.lake.view.verified_damage import verified_damage
@@ -42,6 +42,9 @@ _ABOUT_ROWS = frozenset(
     }
 )
 """Findings about published rows and about the ledger itself: other checks show them."""
+
+TIMED_INTAKE = "timed_intake"
+"""The schedule that starts an intake at each interval of the policies, without the name of its lake."""
 
 _LEAST_ROOM = 1 << 20
 """Free bytes below which a disk is full: no commit fits."""
@@ -353,5 +356,10 @@ def run_problems(lake: str, ends: RunEnds, now_ms: int, ingest: str | int) -> It
         yield Problem("failing", "the lake", f"the newest intake failed with {ends.error}", look)
     if isinstance(ingest, int) and ends.succeeded_ms is not None and now_ms - ends.succeeded_ms > 3 * ingest:
         minutes = (now_ms - ends.succeeded_ms) // 60_000
-        what = f"no intake has succeeded for {minutes:,} minutes, and one is due every {duration(ingest)}"
+        schedule = read_registered(lake).name_of(TIMED_INTAKE)
+        what = (
+            f"no intake has succeeded for {minutes:,} minutes, and one is due every {duration(ingest)}; look whether "
+            f"`loglake ui` runs, and whether the schedule {schedule} is on: its page is "
+            f"/locations/loglake/schedules/{schedule}"
+        )
         yield Problem("missed-schedule", "the lake", what, f"loglake runs {quote(lake)} --last 5")

@@ -53,6 +53,10 @@ class RegisteredLake:
         """The name with letters, digits and ``_`` only; unique too."""
         return lake_names.identifier(self.name)
 
+    def name_of(self, what: str) -> str:
+        """The name in Dagster of something that each lake has one of, such as a job or a schedule."""
+        return f"{self.identifier}__{what}"
+
     @property
     def key(self) -> str:
         """The unique key of the lake in its home."""

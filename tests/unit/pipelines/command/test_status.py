@@ -907,13 +907,15 @@ def test_three_intervals_without_a_success_are_a_missed_schedule(
     found, said = status(lake)
     assert found == code
     assert ("missed" in said or "no intake has succeeded for 16 minutes" in said) == (code == 3)
-    assert "next intake: 2027-01-15T08:05:00Z" in said
+    assert ("/locations/loglake/schedules/sound__timed_intake\n" in said) == (code == 3)
+    assert "next intake: 2027-01-15T08:05:00Z, if the schedule sound__timed_intake is on\n" in said
+    assert "Z, if the schedule sound__nightly_verification is on\n" in said
 
 
 @pytest.mark.parametrize(
     ("policy", "line"),
     [
-        ("{}", "next intake: when a segment is closed, if the sensor of Dagster is on; else by hand\n"),
+        ("{}", "next intake: when a segment is closed, if the sensor sound__new_segments is on; else by hand\n"),
         ("{ingest: by hand}", "next intake: by hand, by the policies\n"),
     ],
 )
