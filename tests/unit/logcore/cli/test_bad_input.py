@@ -51,6 +51,7 @@ def many(tmp_path: Path) -> Path:
     bad.mkdir()
     (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     write_checkpoint(root, "replication-offset-checkpoint", orders=3000)
+    (root / "meta.properties").write_text("version=0\nbroker.id=0\n")
     return root
 
 

@@ -31,6 +31,7 @@ def root(tmp_path: Path) -> Path:
         (directory / f"{600:020d}.log").touch()
         (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\norders 0 600\npayments 0 600\n")
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=0\n")
     return tmp_path
 
 
