@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
@@ -128,6 +128,9 @@ class DataSourceOptions:
         fails = _boolean(values, "failOnDataLoss", mode == "strict")
         if fails and mode == "permissive":
             raise UsageError("the options mode=permissive and failOnDataLoss=true contradict each other")
+        most, least = _number(values, "maxOffsetsPerTrigger"), _number(values, "minOffsetsPerTrigger")
+        if most is not None and (least or 0) > most:
+            raise UsageError("the option minOffsetsPerTrigger is greater than maxOffsetsPerTrigger")
         return cls(
             paths,
             tuple(path.strip() for path in values.get("remote", "").split(",") if path.strip()),
@@ -140,19 +143,13 @@ class DataSourceOptions:
             _boolean(values, "includeHeaders", False),
             fails,
             _number(values, "minPartitions"),
-            _number(values, "maxOffsetsPerTrigger"),
-            _number(values, "minOffsetsPerTrigger"),
+            most,
+            least,
             _delay(values),
             ReadRules(_one_of(values, "isolation.level", get_args(IsolationLevel), "read_uncommitted")),
             mode,
             unused,
-        ).checked()
-
-    def checked(self) -> DataSourceOptions:
-        """Return the options. Raises UsageError if the numbers of a trigger contradict each other."""
-        if self.max_offsets is not None and (self.min_offsets or 0) > self.max_offsets:
-            raise UsageError("the option minOffsetsPerTrigger is greater than maxOffsetsPerTrigger")
-        return self
+        )
 
     def for_batch(self) -> DataSourceOptions:
         """Return the options of a batch read. Raises UsageError if they are for a stream."""
@@ -265,15 +262,11 @@ def _boolean(values: Mapping[str, str], name: str, usual: bool) -> bool:
 
 
 def _number(values: Mapping[str, str], name: str, least: int = 1) -> int | None:
-    return _parsed(values, name, int, least)
-
-
-def _parsed(values: Mapping[str, str], name: str, parse: Callable[[str], int], least: int) -> int | None:
     text = values.get(name)
     if text is None:
         return None
     try:
-        number = parse(text)
+        number = int(text)
     except ValueError:
         number = least - 1
     if number < least:

@@ -49,9 +49,9 @@ from spark_jobs.expectations.range_checks import (
     DECODED_CHECKS,
     ROW_COUNT,
     SUITE,
-    Evaluation,
     FrameRow,
     evaluate,
+    is_success,
 )
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, batches_of, may_meet, opened, within
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
@@ -382,13 +382,12 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
     of_rows, of_decoded = _of_rows(config, plan, executor)
-    evaluation = evaluate(frame, len(plan.ranges), of_rows)
-    evaluation = evaluation.with_results([*of_decoded, *_of_suites(config, plan.ranges, executor)])
-    outcomes = evaluation.outcomes
+    of_suites = _of_suites(config, plan.ranges, executor)
+    outcomes = (*evaluate(frame, len(plan.ranges), of_rows), *of_decoded, *of_suites)
     checked_by = BY_COUNTS if of_rows is None else BY_SPARK
     docs = storage.join(config.lake, DOCS)
     page = write_pages(docs, config.run_id, config.as_of_ms, outcomes, frame, checked_by)
-    new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
+    new = finding_rows.record(config.lake, _findings(plan, outcomes), config.run_id, config.as_of_ms)
     _mark_checked(config)
     return JobReport.of(
         config,
@@ -396,7 +395,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
         changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
         findings=tuple(new),
         metrics={
-            "success": evaluation.success,
+            "success": is_success(outcomes),
             "ranges": len(plan.ranges),
             "rows": sum(counts.rows for counts in counted),
             "expectations": len(outcomes),
@@ -511,14 +510,14 @@ def _frame(ranges: Sequence[RangePlan], measured: Sequence[RowCounts]) -> list[F
     ]
 
 
-def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFinding]:
+def _findings(plan: ExpectationsPlan, outcomes: Sequence[ExpectationResult]) -> list[PlacedFinding]:
     """Build an error for each failed critical expectation and log. The report and its pages have the less severe
     results.
     """
     ranges = {each.log: each for each in plan.ranges}
     placed = []
-    for outcome in evaluation.outcomes:
-        if outcome.success or outcome.severity != "critical":
+    for outcome in outcomes:
+        if outcome.success or outcome.severity != CRITICAL:
             continue
         for log in outcome.failing:
             r = ranges[log]

@@ -10,7 +10,7 @@ evaluated on every range.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -169,25 +169,14 @@ DECODED_CHECKS: tuple[Check, ...] = (
 ROW_COUNT = "one_frame_row_per_range"
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """All outcomes."""
-
-    outcomes: tuple[ExpectationResult, ...]
-
-    @property
-    def success(self) -> bool:
-        """Whether no critical expectation failed."""
-        return all(outcome.success for outcome in self.outcomes if outcome.severity == CRITICAL)
-
-    def with_results(self, more: Sequence[ExpectationResult]) -> Evaluation:
-        """The evaluation with the results of a user's own suites."""
-        return Evaluation((*self.outcomes, *more))
+def is_success(outcomes: Iterable[ExpectationResult]) -> bool:
+    """Whether no critical expectation failed."""
+    return all(outcome.success for outcome in outcomes if outcome.severity == CRITICAL)
 
 
 def evaluate(
     frame: Sequence[FrameRow], ranges: int, of_rows: Mapping[str, ExpectationResult] | None = None
-) -> Evaluation:
+) -> list[ExpectationResult]:
     """Evaluate the suite.
 
     Args:
@@ -200,10 +189,8 @@ def evaluate(
     counted = ExpectationResult(ROW_COUNT, len(frame) == ranges, CRITICAL, str(len(frame)))
     outcomes = [counted, *(found.get(check.name) or _outcome(check, frame) for check in checks)]
     problem = _what_was_not_checked([check for check in checks if check.name not in found], frame, ranges)
-    outcomes.append(
-        ExpectationResult(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(checks) + 1} on {ranges} ranges")
-    )
-    return Evaluation(tuple(outcomes))
+    observed = problem or f"{len(checks) + 1} on {ranges} ranges"
+    return [*outcomes, ExpectationResult(COMPLETENESS, problem is None, CRITICAL, observed)]
 
 
 def _outcome(check: Check, frame: Sequence[FrameRow]) -> ExpectationResult:

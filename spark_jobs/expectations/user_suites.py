@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -29,7 +29,7 @@ from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.topic_tables import DECODED, topic_table
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
-from spark_jobs.outlines import ExpectationResult
+from spark_jobs.outlines import ExpectationResult, RangePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,35 +39,7 @@ FRAME_RANGES = 100
 """Ranges that are evaluated together on Spark."""
 
 
-class PublishedRange(Protocol):
-    """A range of a log in ``records``."""
-
-    @property
-    def log(self) -> str:
-        """Log key."""
-
-    @property
-    def topic(self) -> str:
-        """Topic of the log."""
-
-    @property
-    def log_id(self) -> str:
-        """Identity of the topic's incarnation."""
-
-    @property
-    def partition(self) -> int:
-        """Partition of the log."""
-
-    @property
-    def start_offset(self) -> int:
-        """First offset."""
-
-    @property
-    def end_offset(self) -> int:
-        """Offset after the last."""
-
-
-def chunks_of(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
+def chunks_of(lake: str, each: RangePlan) -> Iterator[pa.Table]:
     """Yield the published rows of a range, at most :data:`CHUNK_ROWS` at a time."""
     table = open_table(lake, "records")
     if table is None:
@@ -76,7 +48,7 @@ def chunks_of(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
     yield from _joined(rows, _within(each) & (ds.field("topic") == each.topic))
 
 
-def decoded_chunks_of(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
+def decoded_chunks_of(lake: str, each: RangePlan) -> Iterator[pa.Table]:
     """Yield the decoded rows of a range in the same way. Fields of structs are columns such as ``value.price``.
 
     Raises:
@@ -94,7 +66,7 @@ def decoded_chunks_of(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
             yield chunk
 
 
-def _within(each: PublishedRange) -> ds.Expression:
+def _within(each: RangePlan) -> ds.Expression:
     offset = ds.field("offset")
     return (
         (ds.field("partition") == each.partition)
@@ -139,7 +111,7 @@ class _Tally:
         return ExpectationResult(self.name, is_met, self.severity, observed, tuple(sorted(self.failing)))
 
 
-FrameOf = Callable[[Sequence[PublishedRange]], "DataFrame | None"]
+FrameOf = Callable[[Sequence[RangePlan]], "DataFrame | None"]
 """The rows of some ranges; None if their table does not exist."""
 
 
@@ -154,7 +126,7 @@ def published_frame(place: Table, spark: SparkSession) -> DataFrame | None:
     return spark.read.format("delta").load(place.uri.replace("s3://", "s3a://", 1))
 
 
-def within_ranges(ranges: Sequence[PublishedRange], *, has_topic: bool) -> Column:
+def within_ranges(ranges: Sequence[RangePlan], *, has_topic: bool) -> Column:
     """The condition that a row is in one of some ranges."""
     from pyspark.sql.functions import col, lit
 
@@ -166,7 +138,7 @@ def within_ranges(ranges: Sequence[PublishedRange], *, has_topic: bool) -> Colum
     return chosen
 
 
-def _frame_of(lake: str, decoded: bool, spark: SparkSession, ranges: Sequence[PublishedRange]) -> DataFrame | None:
+def _frame_of(lake: str, decoded: bool, spark: SparkSession, ranges: Sequence[RangePlan]) -> DataFrame | None:
     """The rows of ranges, for decoded tables those of one topic."""
     place = topic_table(lake, DECODED, ranges[0].topic) if decoded else Table(lake, "records")
     rows = published_frame(place, spark)
@@ -175,7 +147,7 @@ def _frame_of(lake: str, decoded: bool, spark: SparkSession, ranges: Sequence[Pu
 
 def evaluate_suites(
     lake: str,
-    ranges: Sequence[PublishedRange],
+    ranges: Sequence[RangePlan],
     suites: Mapping[str, str | None],
     *,
     decoded: bool = False,
@@ -193,16 +165,12 @@ def evaluate_suites(
     Returns:
         A result for each expectation of each suite. A file that cannot be used is one critical result that is not met.
     """
-    by_file: dict[str, list[PublishedRange]] = {}
-    for each in ranges:
-        file = suites.get(each.topic)
-        if file is not None:
-            by_file.setdefault(file, []).append(each)
+    by_file = by_key((each for each in ranges if suites.get(each.topic)), lambda each: str(suites[each.topic]))
     return [result for file, mine in sorted(by_file.items()) for result in _evaluate(lake, file, mine, decoded, spark)]
 
 
 def _evaluate(
-    lake: str, file: str, ranges: Sequence[PublishedRange], decoded: bool, spark: SparkSession | None
+    lake: str, file: str, ranges: Sequence[RangePlan], decoded: bool, spark: SparkSession | None
 ) -> list[ExpectationResult]:
     name = f"{'decoded ' if decoded else ''}{os.path.basename(file)}"
     logs = tuple(sorted({each.log for each in ranges}))
@@ -324,7 +292,7 @@ class Suite:
     def add_frames(
         self,
         frame_of: FrameOf,
-        ranges: Sequence[PublishedRange],
+        ranges: Sequence[RangePlan],
         *,
         by_topic: bool,
     ) -> None:
@@ -346,7 +314,7 @@ class Suite:
     def _add_frame(
         self,
         frame_of: FrameOf,
-        ranges: Sequence[PublishedRange],
+        ranges: Sequence[RangePlan],
         *,
         only_if_met: bool = False,
     ) -> bool:

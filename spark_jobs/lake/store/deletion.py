@@ -10,7 +10,7 @@ import os
 import posixpath
 import stat as file_modes
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from spark_jobs.errors import UsageError
@@ -59,21 +59,26 @@ def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
                 object_store.delete(full)
                 return True
         return False
+    with suppress(FileNotFoundError), _opened(root, names[:-1]) as folders:
+        status = os.stat(names[-1], dir_fd=folders[-1], follow_symlinks=False)
+        if file_modes.S_ISREG(status.st_mode) and status.st_ctime_ns // 1_000_000 <= placed_before_ms:
+            os.unlink(names[-1], dir_fd=folders[-1])
+            _remove_empty(folders, names[:-1])
+            return True
+    return False
+
+
+@contextmanager
+def _opened(root: str, names: Sequence[str]) -> Iterator[list[int]]:
+    """Yield descriptors of a folder and of folders one below another in it; no link is followed below the first."""
     folders = [os.open(root, _A_FOLDER & ~os.O_NOFOLLOW)]
     try:
-        for name in names[:-1]:
+        for name in names:
             folders.append(os.open(name, _A_FOLDER, dir_fd=folders[-1]))
-        status = os.stat(names[-1], dir_fd=folders[-1], follow_symlinks=False)
-        if not file_modes.S_ISREG(status.st_mode) or status.st_ctime_ns // 1_000_000 > placed_before_ms:
-            return False
-        os.unlink(names[-1], dir_fd=folders[-1])
-        _remove_empty(folders, names[:-1])
-    except FileNotFoundError:
-        return False
+        yield folders
     finally:
         for folder in folders:
             os.close(folder)
-    return True
 
 
 def delete_files(paths: Sequence[str]) -> None:
@@ -118,14 +123,8 @@ def delete_all_below(root: str, paths: Sequence[str], *, placed_before_ms: int) 
         _check_below(root, path)
     around = posixpath.commonpath([posixpath.dirname(path) for path in paths]) if paths else ""
     try:
-        placed = (
-            {
-                storage.relative(file.path, root): file.placed_ms
-                for file in storage.files_below(storage.join(root, around))
-            }
-            if paths
-            else {}
-        )
+        listed = storage.files_below(storage.join(root, around)) if paths else ()
+        placed = {storage.relative(file.path, root): file.placed_ms for file in listed}
     except OSError as error:
         return Deleted([], [(path, str(error)) for path in paths])
     due = [path for path in paths if path in placed and placed[path] <= placed_before_ms]
@@ -168,17 +167,10 @@ def remove_folder(root: str, path: str) -> bool:
     Raises:
         OSError: It cannot be removed.
     """
-    folders = [os.open(root, _A_FOLDER & ~os.O_NOFOLLOW)]
-    try:
-        *around, name = path.split("/")
-        for each in around:
-            folders.append(os.open(each, _A_FOLDER, dir_fd=folders[-1]))
+    *around, name = path.split("/")
+    with suppress(FileNotFoundError), _opened(root, around) as folders:
         return _is_removed(name, folders[-1])
-    except FileNotFoundError:
-        return False
-    finally:
-        for folder in folders:
-            os.close(folder)
+    return False
 
 
 def _remove_empty(folders: list[int], names: list[str]) -> None:
