@@ -18,7 +18,7 @@ import pyarrow as pa
 from logcore.columns.checking.batch_columns import batch_columns
 from logcore.columns.engines import check_segment
 from logcore.errors import LogError
-from logcore.logs.checks.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
 from logcore.logs.model.findings import Finding, found
 from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
@@ -35,7 +35,6 @@ from spark_jobs.lake.table_specs import TABLES
 if TYPE_CHECKING:
     from logcore.columns.checking.checked import CheckedSegment
     from logcore.columns.decoding.batch_table import Table
-    from logcore.logs.checks.validation import SegmentValidation
 
 CHUNK_ROWS = 16_384
 QUARANTINE_ROW_BYTES = 1 << 20

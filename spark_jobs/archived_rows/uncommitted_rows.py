@@ -18,7 +18,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,7 @@ from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.model.transactions import TransactionState
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import WriteTask, decoded
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.groups import by_key
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
@@ -48,9 +47,6 @@ from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 READ_UNCOMMITTED = "read_uncommitted"
 TABLE = "records_uncommitted"

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, open_parquet
 from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.state.tables_file import ForeignAnswer
@@ -32,9 +31,6 @@ from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 from spark_jobs.outlines import ForeignFiles
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 TABLE = "records"
 

@@ -28,15 +28,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from logcore.texts import shell_word
 from logcore.values.form import ValueColumn, column_of
+from logcore.values.undecodable import Reason
 from spark_jobs.contracts import DecodeConfig, JobReport, LogChange, Scalar
 from spark_jobs.decode.decode_task import DecodeResult, DecodeTask, decode_rows, stop_at_start
 from spark_jobs.decode.decoding import Format, TopicFormats, decoding_of, lacking_schema
 from spark_jobs.decode.schema_sources import SchemaSources
 from spark_jobs.decode.split_rows import SchemaStop
+from spark_jobs.engine.executor import Executor, run_surviving
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import (
@@ -58,18 +63,6 @@ from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.outlines import DecodedOutline, FollowingOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-    from spark_jobs.outlines import DecodedOutline, FollowingOutline
-from itertools import chain, islice
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from logcore.values.undecodable import Reason
-from spark_jobs.engine.executor import Executor, run_surviving
 
 MOST_AT_ONCE = 16
 """Tasks that are halved at a time. A run with more of them does not have some deadly rows: something else is wrong."""

@@ -31,8 +31,6 @@ from spark_jobs.reads import reads
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.engine.shuffle import Shuffle
-
 
 PARTS_PER_CORE = 4
 """Spark tasks for each core, if a job has so many tasks: cores that are done early get another one."""

@@ -32,7 +32,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -50,7 +50,7 @@ from logcore.storage.objects.addresses import AddressError, is_object
 from logcore.storage.objects.remembered_reads import MOST_HEADER_BYTES, RememberedRead, RememberedReads
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig, JobReport
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.engine.task_groups import SHARED_BYTES, SHARED_TASKS, shared
 from spark_jobs.errors import ConcurrentChange, NothingChosen, UsageError
 from spark_jobs.groups import by_key
@@ -80,9 +80,6 @@ from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
 from spark_jobs.placed_finding import PlacedFinding
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from deltalake.exceptions import DeltaError
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
-from logcore.texts import shown
+from logcore.texts import shown, time_text
 from spark_jobs.errors import JobError, guarded
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
@@ -59,9 +59,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.setup.identity import not_there
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.delta.tables.delta_log import Commit
     from spark_jobs.lake.lineage import OffsetLineage
-    from spark_jobs.lake.segments.archive import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +462,4 @@ def _by(commit: dict[str, Any]) -> str:
 
 
 def _at(time_ms: int | None) -> str:
-    from logcore.texts import time_text
-
     return "" if time_ms is None else f" at {time_text(time_ms)}"

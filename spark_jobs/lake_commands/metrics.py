@@ -30,12 +30,12 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
 from spark_jobs.errors import JobError, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
-from spark_jobs.lake.store import lease
+from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.lake.view.alarms import KINDS, UNREAD_LAKE, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.log_state import LogState
-from spark_jobs.lake.view.registered_lakes import read_registered
+from spark_jobs.lake.view.registered_lakes import chosen_lakes, home_folder, read_home, read_registered
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, RunRow, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks
@@ -263,8 +263,6 @@ def metrics_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _write(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.store import storage
-    from spark_jobs.lake.view.registered_lakes import chosen_lakes, home_folder, read_home
 
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")

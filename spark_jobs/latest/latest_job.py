@@ -21,14 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from spark_jobs.contracts import JobReport, LatestConfig, LogChange, Scalar
-from spark_jobs.engine.executor import TaskFailed, run_surviving
+from spark_jobs.engine.executor import Executor, TaskFailed, run_surviving
 from spark_jobs.errors import JobError
 from spark_jobs.following.commits import commit_topics, guards_of
 from spark_jobs.following.topic_plan import FollowingPlan, TopicPlan, TopicTables, plan_topics
@@ -43,14 +42,9 @@ from spark_jobs.lake.delta.tables.table_features import is_supported
 from spark_jobs.lake.repair_commands import follow_command, topic_command
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.latest.decoded_values import DecodedFiles
-from spark_jobs.latest.latest_task import LatestResult, LatestTask, latest_rows
+from spark_jobs.latest.latest_task import LatestResult, LatestTask, latest_rows, spread_rows
 from spark_jobs.outlines import FollowingOutline, LatestCounts, LatestOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-    from spark_jobs.latest.latest_task import LatestTask
-
 
 __all__ = ["apply", "plan"]
 
@@ -75,7 +69,6 @@ def _results(tasks: Sequence[LatestTask], executor: Executor | None) -> Iterator
 
 
 def _spread(task: LatestTask, executor: Executor | None) -> LatestResult:
-    from spark_jobs.latest.latest_task import spread_rows
 
     try:
         return spread_rows(executor, task)

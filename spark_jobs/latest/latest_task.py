@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ import pyarrow as pa
 from logcore.columns.cleaning.keyed_batches import hashes_of_column
 from logcore.columns.cleaning.offset_map import Halves, HashKey, OffsetMap
 from logcore.storage.objects.answers import said
-from spark_jobs.engine.executor import run_tasks, synced_late
+from spark_jobs.engine.executor import Executor, run_tasks, synced_late
 from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShuffleEnded, Through, shuffled
 from spark_jobs.errors import JobError
 from spark_jobs.lake.decoded.topic_tables import LATEST, latest_spec, topic_table, written_key
@@ -47,11 +46,6 @@ from spark_jobs.newest.newest_rows import KEY_COLUMNS, NewestCounts, add_keys, c
 from spark_jobs.newest.packed_rows import Hashed, offset_blocks, offsets_in, packed_rows, rows_in
 from spark_jobs.policies.compression import Compression
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-    from spark_jobs.lake.delta.files.live_files import LiveFile
-
 
 FILE_BYTES = 8 << 20
 """Bytes of rows in memory of a file: a changed key costs the rewriting of one."""

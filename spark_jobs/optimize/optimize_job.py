@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import ConcurrentChange, StorageError, TableUnreadable, UsageError
 from spark_jobs.lake.decoded.table_columns import extra_columns
 from spark_jobs.lake.decoded.topic_tables import DECODED, LATEST, UNDECODED, existing, tables_of, written_spec
@@ -82,8 +82,6 @@ from spark_jobs.placed_finding import PlacedFinding
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-    from spark_jobs.engine.executor import Executor
 
 
 KEPT_COMMITS = 1_000

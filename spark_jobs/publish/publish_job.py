@@ -16,7 +16,6 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -29,7 +28,7 @@ from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import WriteTask, write_records
 from spark_jobs.archived_rows.uncommitted_rows import READ_UNCOMMITTED, UncommittedPlan
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
@@ -48,9 +47,6 @@ from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 SHOWN = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
 """States that are equal for a worker: only ``present`` offsets have records. So what it reads is one range, and not one

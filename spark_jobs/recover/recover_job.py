@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,7 +51,7 @@ from logcore.segments.filenames import (
 from logcore.segments.side_files import checkpoints
 from logcore.storage.partition_output import PartitionOutput, write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import UsageError
 from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
@@ -68,10 +68,6 @@ from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-
 
 RECOVERY = "recovery"
 

@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.contracts import LogChange
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import OutputMismatch, TableRefused
 from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.followed_topics import ROWS
@@ -68,9 +67,6 @@ from spark_jobs.outlines import ExpiredLog, UnexpiredLog
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

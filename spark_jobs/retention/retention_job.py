@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -34,9 +33,6 @@ from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
 from spark_jobs.retention import expired_rows
 from spark_jobs.retention.expired_rows import ExpiryPlan
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 _ANY_OFFSET = 2**63 - 1
 

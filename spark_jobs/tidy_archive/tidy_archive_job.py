@@ -34,7 +34,7 @@ from logcore.segments.filenames import segment_file_name
 from logcore.segments.scanning.scan import End
 from spark_jobs.archived_rows.segment_pass import ValidatedSegment, validate_into_files
 from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
-from spark_jobs.engine.executor import run_tasks
+from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
@@ -56,8 +56,6 @@ from spark_jobs.tidy_archive.archive_removal import NO_POLICY, Clocks, RemovalPl
 
 if TYPE_CHECKING:
     from hashlib import _Hash
-
-    from spark_jobs.engine.executor import Executor
 
 
 CHUNK_BYTES = 8 << 20

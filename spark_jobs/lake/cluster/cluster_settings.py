@@ -19,7 +19,7 @@ from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, UNKNOWN_CLUSTER
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.policies.policies_file import Policies
-from spark_jobs.policies.topic_policies import TopicPolicy
+from spark_jobs.policies.topic_policies import OF_CLUSTER, TopicPolicy
 from spark_jobs.policies.topic_settings import SETTINGS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -158,7 +158,6 @@ def resulting(
 
 
 def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[ResultingSetting]:
-    from spark_jobs.policies.topic_policies import OF_CLUSTER
 
     lines = dict(policy.lines)
     said = policies.cluster.get(topic)

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -49,13 +49,8 @@ from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageErro
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
 from spark_jobs.lake.repair_commands import of_logs
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_commands.query.connection import QueryRows
-from spark_jobs.lake_commands.query.lake_views import LakeView
-
-if TYPE_CHECKING:
-    from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView
-    from spark_jobs.lake_commands.query.lake_views import LakeView
-
+from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView, QueryRows, connected
+from spark_jobs.lake_commands.query.lake_views import LakeView, lake_views
 
 TEXT_ROWS = 100
 """Rows that a table of text shows without `--limit`: its widths need all of them in memory."""
@@ -392,9 +387,6 @@ def _memory_mib(text: str) -> int:
 
 def _query(options: argparse.Namespace) -> int:
     from spark_jobs.lake.setup.identity import read_identity
-    from spark_jobs.lake.store import storage
-    from spark_jobs.lake_commands.query.connection import connected
-    from spark_jobs.lake_commands.query.lake_views import lake_views
 
     path = storage.absolute(options.lake)
     views = delta_folders(path) if read_identity(path) is None else list(lake_views(path))

@@ -31,8 +31,8 @@ from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, UsageError, guarded
 from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
-from spark_jobs.lake_commands.register.file_views import FileGroup, FileView
-from spark_jobs.lake_commands.register.registered_tables import RegisteredTable
+from spark_jobs.lake_commands.register.file_views import FileGroup, FileView, file_views
+from spark_jobs.lake_commands.register.registered_tables import RegisteredTable, registered_tables
 
 _NOT_WRITTEN_HERE = """
     SELECT DISTINCT name FROM (
@@ -223,7 +223,6 @@ def _register(options: argparse.Namespace) -> int:
     lake = lake_at(options.lake)
     if options.engine == DUCKDB:
         return _in_duckdb(lake, options.output)
-    from spark_jobs.lake_commands.register.registered_tables import registered_tables
 
     tables, problems = registered_tables(lake)
     if options.engine == SPARK:
@@ -241,7 +240,6 @@ def _register(options: argparse.Namespace) -> int:
 
 def _in_duckdb(lake: str, output: str) -> int:
     from spark_jobs.lake_commands.query.lake_views import lake_views
-    from spark_jobs.lake_commands.register.file_views import file_views
 
     _refuse_place(lake, output)
     views = write(os.path.abspath(output), file_views(list(lake_views(lake))))

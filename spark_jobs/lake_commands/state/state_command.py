@@ -61,8 +61,8 @@ from spark_jobs.lake.delta.files.parquet_files import row_groups
 from spark_jobs.lake.delta.files.typed_files import TypedFiles
 from spark_jobs.lake.field_ids import as_in_table
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published.log_cuts import LogCut
-from spark_jobs.lake.segments import ledger_ranges
+from spark_jobs.lake.published.log_cuts import LogCut, cuts_at_time
+from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
@@ -70,11 +70,7 @@ from spark_jobs.lake_commands.outcome import lake_at
 from spark_jobs.policies.compression import DEFAULT
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from spark_jobs.lake.delta.files.live_files import LiveFile
-    from spark_jobs.lake.published.log_cuts import LogCut
-    from spark_jobs.lake.segments.archive import LogRow
     from spark_jobs.newest.newest_rows import NewestCounts
 
 
@@ -369,8 +365,6 @@ def _state(lake: str, topic: str, at: str) -> _State:
     from spark_jobs.lake.delta.files.live_files import newest_files
     from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.ledger import frontier
-    from spark_jobs.lake.published.log_cuts import cuts_at_time
-    from spark_jobs.lake.segments import archive
     from spark_jobs.newest.newest_rows import NewestCounts
 
     refuse_lost(lake, "logs", "offset_ledger", "records")
