@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.columns.checking.batch_columns import batch_columns
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.engines import check_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
@@ -34,7 +35,6 @@ from spark_jobs.lake.table_specs import TABLES
 
 if TYPE_CHECKING:
     from logcore.columns.checking.checked import CheckedSegment
-    from logcore.columns.decoding.batch_table import Table
 
 CHUNK_ROWS = 16_384
 QUARANTINE_ROW_BYTES = 1 << 20

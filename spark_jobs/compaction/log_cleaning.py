@@ -33,6 +33,7 @@ from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
 from logcore.segments.scanning.scan import End
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import Aborted, NewestByKey, both_sides
+from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive, cleaned_files
 from spark_jobs.lake.segments.archive import Segment
@@ -43,7 +44,6 @@ from spark_jobs.reads import Reads
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.compaction_job import CompactionLogPlan
-    from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")
 """States of the ledger whose records no reader may see, or whose visibility is unknown."""

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from logcore.columns.cleaning.offset_map import Halves, HashKey
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask
@@ -52,12 +52,10 @@ from spark_jobs.compaction.spread_steps import (
     remaining_offsets,
     sampled_hashes,
 )
+from spark_jobs.engine.executor import Executor
 from spark_jobs.engine.shuffle import Shuffle, ShuffleEnded, Through, shuffled
 from spark_jobs.lake.segments.log_segments import log_segments
 from spark_jobs.newest.hash_ranges import range_count
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 PASS_KEYS = 4_000_000
 """Keys of a range of hashes in local processes, where a task has only the map in memory."""

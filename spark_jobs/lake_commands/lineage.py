@@ -41,8 +41,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -54,12 +55,12 @@ from spark_jobs.errors import JobError, guarded
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
+from spark_jobs.lake.lineage import OffsetLineage, offset_lineage, parse_table
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.archived_batch import is_held
+from spark_jobs.lake.segments.removals import WHY_GONE
 from spark_jobs.lake.setup.identity import not_there
-
-if TYPE_CHECKING:
-    from spark_jobs.lake.lineage import OffsetLineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,6 @@ _Found = Mapping[tuple[str, int, str, str], tuple[int, int, int]]
 
 def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
     """Map (topic, partition, log id, segment) to (rows, first, last offset) of the files that the commit added."""
-    import pyarrow as pa
-
     wanted = {added.path for added in commit.added}
     found: dict[tuple[str, int, str, str], tuple[int, int, int]] = {}
     gone: list[str] = []
@@ -208,7 +207,6 @@ def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> 
 
 
 def _files(table: DeltaTable) -> list[dict[str, Any]]:
-    import pyarrow as pa
 
     files: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return files
@@ -254,7 +252,6 @@ def place(text: str) -> Place:
 
 
 def _offsets(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage import offset_lineage, parse_table
 
     lake, name = parse_table(options.table)
     code = ExitCode.CLEAN
@@ -267,7 +264,6 @@ def _offsets(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage import parse_table
 
     lake, name = parse_table(options.table)
     found = version_lineage(lake, name, options.version)
@@ -319,8 +315,6 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
 
 def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dict[str, Any]:
     """A segment: where it is stored, and where it was taken from."""
-    from spark_jobs.lake.segments.archived_batch import is_held
-
     return {
         **_named(segment, "segment_id", "base_offset", "next_offset", "size", "digest", "generation"),
         "archive_file": segment.local_path(lake),
@@ -369,7 +363,6 @@ def _named(of: object, *names: str) -> dict[str, Any]:
 
 
 def _text(line: dict[str, Any]) -> Iterator[str]:
-    from spark_jobs.lake.segments.removals import WHY_GONE
 
     head = f"{line['topic']}-{line['partition']} offset {line['offset']}  log {line['log']}"
     yield f"{head}  {'in the table' if line['in_table'] else 'not in the table: ' + line['explanation']}"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from deltalake import DeltaTable
 
@@ -30,11 +30,9 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake_verification.runs import LogRuns
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
 from spark_jobs.placed_finding import PlacedFinding
-
-if TYPE_CHECKING:
-    from spark_jobs.lake_verification.runs import LogRuns
 
 Value = TypeVar("Value")
 

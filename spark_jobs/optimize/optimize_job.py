@@ -49,7 +49,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
@@ -79,10 +80,6 @@ from spark_jobs.optimize.file_runs import RECORD_TABLES, Merge, Sizes, log_merge
 from spark_jobs.optimize.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.outlines import LeftTable, MergeOutline, OptimizeOutline, UnusedFile, UnusedFiles
 from spark_jobs.placed_finding import PlacedFinding
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
 
 KEPT_COMMITS = 1_000
 KEPT_COMMITS_OF_RECORDS = 10_000

@@ -26,7 +26,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from deltalake import DeltaTable
 
@@ -34,6 +34,7 @@ from logcore.logs.model.offset_ledger import joined, split
 from spark_jobs.archived_rows import uncommitted_rows
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
+from spark_jobs.engine.executor import Executor
 from spark_jobs.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.table_columns import extra_columns
@@ -68,9 +69,6 @@ from spark_jobs.replace.lost_files import (
 )
 from spark_jobs.replace.request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.replace.rewritten_file import TABLE, RowDifference, compare_rows, rewrite_rows
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +37,7 @@ from logcore.logs.model.offset_ledger import OffsetState, offsets_by_state
 from spark_jobs.archived_rows.batch_rows import SMALL_ROWS, BatchRows
 from spark_jobs.archived_rows.segment_pass import ValidatedSegment, validate_one
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
+from spark_jobs.engine.executor import Executor
 from spark_jobs.errors import ConcurrentChange
 from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
@@ -58,10 +58,6 @@ from spark_jobs.outlines import UnvalidatedLog, ValidateOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.validate.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.validate.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-
 
 FILE_ROWS = 8192
 """A file takes segments until it has so many rows. One log needs few of them later, and reads the whole file."""

@@ -8,16 +8,13 @@ findings are only in its report. They are true at this moment; the next verifica
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, VerifyConfig
+from spark_jobs.engine.executor import Executor
 from spark_jobs.errors import UsageError
 from spark_jobs.lake_verification.whole_lake import Sample, sample_bytes, verify_whole_lake
 from spark_jobs.outlines import VerifiedPart
 from spark_jobs.placed_finding import PlacedFinding
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)

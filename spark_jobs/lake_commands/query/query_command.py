@@ -48,6 +48,7 @@ from logcore.texts import shown
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
 from spark_jobs.lake.repair_commands import of_logs
+from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView, QueryRows, connected
 from spark_jobs.lake_commands.query.lake_views import LakeView, lake_views
@@ -386,7 +387,6 @@ def _memory_mib(text: str) -> int:
 
 
 def _query(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.setup.identity import read_identity
 
     path = storage.absolute(options.lake)
     views = delta_folders(path) if read_identity(path) is None else list(lake_views(path))
