@@ -5,16 +5,12 @@ A session of Spark loads this module when it looks for data sources, so readers 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from spark_jobs.data_source.source_columns import KAFKA_COLUMNS, TYPES
 from spark_jobs.data_source.source_options import DataSourceOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class LoglakeSource(DataSource):

@@ -68,13 +68,18 @@ class RegistryCredentials:
         )
 
 
+def _variable(place: str, what: str) -> str:
+    """The value of the variable that a place names. It has something of the schema registry."""
+    variable = place.removeprefix(VARIABLE_PREFIX)
+    text = os.environ.get(variable)
+    if not text:
+        raise UsageError(f"The variable {variable} is not set. Put the {what} of the schema registry there.")
+    return text
+
+
 def _text(place: str) -> str:
     if place.startswith(VARIABLE_PREFIX):
-        variable = place.removeprefix(VARIABLE_PREFIX)
-        text = os.environ.get(variable)
-        if not text:
-            raise UsageError(f"The variable {variable} is not set. Put the credentials of the schema registry there.")
-        return text
+        return _variable(place, "credentials")
     try:
         with open(place, "rb") as file:
             content = file.read(_LARGEST + 1)
@@ -118,10 +123,7 @@ class SchemaSources:
             found = [f"{each.count} × {each.kind} ({each.detail})" for each in state.findings]
             return state.schemas, f"the topic {place} has {', '.join(found)}" if found else None
         if place.startswith(VARIABLE_PREFIX):
-            variable = place.removeprefix(VARIABLE_PREFIX)
-            if not os.environ.get(variable):
-                raise UsageError(f"The variable {variable} is not set. Put the address of the schema registry there.")
-            place = os.environ[variable]
+            place = _variable(place, "address")
         read = None if credentials is None else RegistryCredentials.of(credentials)
         return RegistryAddress(place, credentials=read).schemas(subjects), None
 

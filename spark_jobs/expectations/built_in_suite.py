@@ -105,7 +105,6 @@ def _may_be_of(each: RangePlan, row: Mapping[str, object]) -> bool:
 
 
 def _records(lake: str, spans: Spans, spark: SparkSession, ranges: Sequence[RangePlan]) -> DataFrame | None:
-
     table = published_frame(Table(lake, "records"), spark)
     if table is None:
         return None
@@ -141,7 +140,6 @@ def _published(spans: Spans, ranges: Sequence[RangePlan], spark: SparkSession) -
 
 
 def _decoded(lake: str, spark: SparkSession, ranges: Sequence[RangePlan]) -> DataFrame | None:
-
     nowhere = reduce(or_, (col(name).isNull() for name in PLACE))
     frames = []
     topic = ranges[0].topic

@@ -27,7 +27,6 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +38,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
+from spark_jobs.engine.executor import Executor
 from spark_jobs.errors import UsageError
 from spark_jobs.expectations.range_checks import (
     BY_COUNTS,
@@ -67,10 +67,6 @@ from spark_jobs.lake.view import expectation_results
 from spark_jobs.outlines import ExpectationResult, RangePlan, RangesOutline, Scalar
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
-
 
 INDEX, VALIDATIONS = "index.html", "validations"
 KEPT_PAGES = 500

@@ -62,7 +62,6 @@ def cluster_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _cluster(options: argparse.Namespace) -> int:
-
     lake = lake_at(options.lake)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     config = ClusterConfig.of(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, registry.recall(lake).intakes)

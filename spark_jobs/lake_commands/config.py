@@ -90,7 +90,6 @@ def config_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-
     policies = read_usable_policies(options.file)
     if options.format == "text":
         for line in _lines(policies):
@@ -104,7 +103,6 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
-
     settings = dict(each.partition("=")[::2] for each in options.settings)
     if not all(settings.values()):
         raise UsageError("write each setting as NAME=VALUE, for instance salvage=permissive.")
@@ -206,6 +204,5 @@ def _lines(policies: Any) -> Iterator[str]:
 
 
 def _schema(_: argparse.Namespace) -> int:
-
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")
     return ExitCode.CLEAN

@@ -207,7 +207,6 @@ def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> 
 
 
 def _files(table: DeltaTable) -> list[dict[str, Any]]:
-
     files: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return files
 
@@ -252,7 +251,6 @@ def place(text: str) -> Place:
 
 
 def _offsets(options: argparse.Namespace) -> int:
-
     lake, name = parse_table(options.table)
     code = ExitCode.CLEAN
     for topic, partition, offset in options.offset:
@@ -264,7 +262,6 @@ def _offsets(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-
     lake, name = parse_table(options.table)
     found = version_lineage(lake, name, options.version)
     for log in found.logs:
@@ -363,7 +360,6 @@ def _named(of: object, *names: str) -> dict[str, Any]:
 
 
 def _text(line: dict[str, Any]) -> Iterator[str]:
-
     head = f"{line['topic']}-{line['partition']} offset {line['offset']}  log {line['log']}"
     yield f"{head}  {'in the table' if line['in_table'] else 'not in the table: ' + line['explanation']}"
     for problem in line["problems"]:

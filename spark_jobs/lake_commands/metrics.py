@@ -264,7 +264,6 @@ def metrics_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _write(options: argparse.Namespace) -> int:
-
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")
     home = chosen_lakes(options.lakes)

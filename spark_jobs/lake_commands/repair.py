@@ -126,7 +126,6 @@ def _repair(options: argparse.Namespace) -> int:
 
 
 def _frontiers(options: argparse.Namespace) -> int:
-
     lake = lake_at(options.lake)
     if options.apply:
         run_id = f"repair-{uuid.uuid4().hex}"
@@ -174,7 +173,6 @@ def _frontier_lines(lake: str, made: FrontierPlan, *, applied: bool) -> list[str
 
 
 def _archive(options: argparse.Namespace) -> int:
-
     lake = lake_at(options.lake)
     if options.apply:
         run_id = f"repair-{uuid.uuid4().hex}"
@@ -212,7 +210,6 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-
     lake, name = lake_at(options.lake), options.rebuild
     if name not in TABLES:
         raise UsageError(f"--rebuild {name}: no table of a lake; they are {', '.join(TABLES)}.")
@@ -304,7 +301,6 @@ def _before_others(lake: str, name: str) -> int | None:
 
 
 def _restore(lake: str, name: str, version: int, run_id: str) -> None:
-
     table = open_table(lake, name)
     assert table is not None
     ours = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": run_id})})
@@ -362,7 +358,6 @@ def _copy(lake: str, name: str, run_id: str) -> None:
 
 
 def _has_deleted_files(lake: str) -> bool:
-
     return any(segment.deleted_ms is not None for segment in archive.ingested_segments(lake))
 
 

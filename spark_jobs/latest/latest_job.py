@@ -69,7 +69,6 @@ def _results(tasks: Sequence[LatestTask], executor: Executor | None) -> Iterator
 
 
 def _spread(task: LatestTask, executor: Executor | None) -> LatestResult:
-
     try:
         return spread_rows(executor, task)
     except TaskFailed:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
@@ -36,6 +35,7 @@ from logcore.segments.filenames import (
 )
 from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
+from spark_jobs.engine.executor import Executor
 from spark_jobs.groups import by_key
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
@@ -51,9 +51,6 @@ from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.engine.executor import Executor
 
 INDEXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 """Files of every segment; a segment without them was not processed."""

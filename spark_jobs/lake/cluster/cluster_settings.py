@@ -158,7 +158,6 @@ def resulting(
 
 
 def _settings(policies: Policies, policy: TopicPolicy, topic: str) -> Iterator[ResultingSetting]:
-
     lines = dict(policy.lines)
     said = policies.cluster.get(topic)
     takes = said is not None and policy.settings_from is not None and policy.doubt is None

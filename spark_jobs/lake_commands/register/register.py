@@ -241,7 +241,6 @@ def _register(options: argparse.Namespace) -> int:
 
 
 def _in_duckdb(lake: str, output: str) -> int:
-
     _refuse_place(lake, output)
     views = write(os.path.abspath(output), file_views(list(lake_views(lake))))
     sys.stdout.write(f"{output}: {sum(view.problem is None for view in views)} views\n")

@@ -341,7 +341,6 @@ class _State:
 
 
 def _write(options: argparse.Namespace) -> int:
-
     lake = lake_at(options.lake)
     path = check_place(lake, options.out)
     state = _state(lake, options.topic, options.at)
@@ -389,7 +388,6 @@ def _state(lake: str, topic: str, at: str) -> _State:
 
 
 def _rows(state: _State, log: _LogState, options: argparse.Namespace) -> Iterator[pa.RecordBatch]:
-
     of = log.cut.log
     for batch in newest_rows(
         state.lake,
