@@ -347,8 +347,8 @@ def plan(config: IngestConfig) -> IngestPlan:
     whole, undecided = _with_fills(plans, taken, held)
     left_alone += undecided
     # What a log says of its own file is more than what its source says.
-    said = {(each.finding.rule, each.finding.file) for each in placed if each.log is not None}
-    placed = [each for each in placed if each.log is not None or (each.finding.rule, each.finding.file) not in said]
+    of_logs = {(each.finding.rule, each.finding.file) for each in placed if each.log is not None}
+    placed = [each for each in placed if each.log is not None or (each.finding.rule, each.finding.file) not in of_logs]
     # No later command looks for what counts in one run only.
     one_run = {rule for rule, known in RULES.items() if known.persistence is Persistence.ONE_RUN}
     of_now = (p.finding for p in (*placed, *left_alone) if p.log is None or p.finding.rule in one_run)
