@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from operator import or_
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast, col, explode, expr, lit
+from typing import TYPE_CHECKING
 
 from logcore.columns.records_columns import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
@@ -23,6 +21,9 @@ from spark_jobs.groups import by_key
 from spark_jobs.lake.decoded.topic_tables import DECODED, UNDECODED, topic_table
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.outlines import ExpectationResult, RangePlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Spans = Mapping[str, Sequence[tuple[int, int]]]
 """By log: ranges of the offsets that the ledger says are published and visible."""
@@ -105,6 +106,8 @@ def _may_be_of(each: RangePlan, row: Mapping[str, object]) -> bool:
 
 
 def _records(lake: str, spans: Spans, spark: SparkSession, ranges: Sequence[RangePlan]) -> DataFrame | None:
+    from pyspark.sql.functions import broadcast, col, expr
+
     table = published_frame(Table(lake, "records"), spark)
     if table is None:
         return None
@@ -127,6 +130,8 @@ def _published(spans: Spans, ranges: Sequence[RangePlan], spark: SparkSession) -
 
     A log can have a range for each of its transactions. A row is compared with those of its window only.
     """
+    from pyspark.sql.functions import explode, expr
+
     said = [
         (each.log_id, each.partition, max(start, each.start_offset), min(end, each.end_offset))
         for each in ranges
@@ -140,6 +145,8 @@ def _published(spans: Spans, ranges: Sequence[RangePlan], spark: SparkSession) -
 
 
 def _decoded(lake: str, spark: SparkSession, ranges: Sequence[RangePlan]) -> DataFrame | None:
+    from pyspark.sql.functions import col, expr, lit
+
     nowhere = reduce(or_, (col(name).isNull() for name in PLACE))
     frames = []
     topic = ranges[0].topic
@@ -156,6 +163,8 @@ def _decoded(lake: str, spark: SparkSession, ranges: Sequence[RangePlan]) -> Dat
 
 def _counts(rows: DataFrame, conditions: Mapping[str, str]) -> DataFrame:
     """Rows with an offset, distinct offsets, rows without a place, and those of each condition, for each log."""
+    from pyspark.sql.functions import expr
+
     of_rows = {"rows": "offset IS NOT NULL", "rows_without_place": " OR ".join(f"{name} IS NULL" for name in PLACE)}
     counted = {**of_rows, **conditions}
     words = rows.groupBy(*_LOG, expr("shiftright(offset, 6)").alias("word")).agg(
