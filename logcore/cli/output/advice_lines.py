@@ -15,7 +15,7 @@ _ADVISED = 10
 
 @dataclass(slots=True)
 class AdviceLines:
-    """Collects the advice for errors, and for warnings that a command ends."""
+    """Collects the advice for errors and warnings."""
 
     _texts: dict[str, str] = field(default_factory=dict)
     """The finding that each text is about."""
@@ -36,9 +36,8 @@ class AdviceLines:
         number = copies.index(place.directory) if place.topic is not None else 0
         text = self._way_back(finding, place)
         text = text or advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
-        if finding.severity is Severity.ERROR or "`loglake" in text:
-            log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
-            self._texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
+        log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
+        self._texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
 
     def _way_back(self, finding: Finding, place: HarmedPlace) -> str:
         """The commands that bring missing offsets back from files beside the gap; nothing without any."""

@@ -1,12 +1,14 @@
 """`verify` says every finding in a line, and at the end where all bytes went."""
 
 import json
+import re
 import struct
 from pathlib import Path
 
 import pytest
 
 from logcore.cli.main import main
+from logcore.logs.rules import RULES
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
@@ -211,6 +213,23 @@ def test_the_text_is_for_people(log: Path, capsys: Captured) -> None:
     assert counts == "findings: 1 error, 0 warning, 0 info"
 
 
+def test_each_warning_about_a_lost_or_broken_file_says_what_to_do(tmp_path: Path, capsys: Captured) -> None:
+    source = LogDirectory(tmp_path / "logs", cluster=None)
+    source.partition("orders-0").append(5)
+    source.partition("empty-0")
+    (source.path / "orders-0/partition.metadata").write_text("version: 7\ntopic_id: x")
+    source.high_watermarks(orders_0=5, gone_0=5)
+    assert main(["verify", str(source.path)]) == 1
+    said = capsys.readouterr().out
+    (source.path / "replication-offset-checkpoint").write_text("junk")
+    assert main(["verify", str(source.path)]) == 1
+    said += capsys.readouterr().out
+    rules = ("broken-partition-file", "no-meta-properties", "no-segments", "log-directory-missing")
+    for rule in (*rules, "broken-root-file", "no-high-watermark"):
+        text = RULES[rule].for_logs or RULES[rule].what_to_do
+        assert re.search(f"What to do about {rule}( of [a-z]+-0)?: {re.escape(text)}\n", said), rule
+
+
 def test_the_summary_counts_logs_by_the_worst_that_was_found(tmp_path: Path, capsys: Captured) -> None:
     batches = [handmade.simple_batch(offset, [(b"k", b"v")]) for offset in range(4)]
     good = b"".join(batches)
@@ -269,7 +288,7 @@ def test_a_line_about_a_file_names_its_path_once(tmp_path: Path, capsys: Capture
         ("broken-partition-file", source.path / "orders-0/partition.metadata"),
         ("no-high-watermark", source.path),
     ):
-        (line,) = [line for line in lines if f"{rule}: " in line]
+        (line,) = [line for line in lines if f"warning {rule}: " in line]
         assert line.count(str(path)) == 1
     assert any(" contains 1 file left over " in line for line in lines)
 
