@@ -77,6 +77,8 @@ class RecoveredLogs:
     _notes: CommandNotes = field(init=False)
     _states: dict[str, StateReader] = field(init=False)
     _lines: dict[TopicPartition, RootLines] = field(default_factory=dict)
+    _refused: dict[str, list[str]] = field(default_factory=dict)
+    """The logs that a broker would not start with, by the reason."""
 
     def __post_init__(self) -> None:
         self._notes = CommandNotes(progress=self.progress.line)
@@ -153,6 +155,8 @@ class RecoveredLogs:
                 code = max(code, self._run_log(name, copies))
         finally:
             self.progress.line.clear()
+            for why, of_logs in self._refused.items():  # a root file is the reason of all logs of its directory
+                notes.refuse(f"{', '.join(of_logs)}: {why}")
             if self._lines and arguments.checkpoints_out is not None:
                 write_lines_of_logs(arguments.checkpoints_out, self._lines)
         if self._lines:
@@ -192,7 +196,7 @@ class RecoveredLogs:
             if plan.refusal is not None:
                 for copy in copies:
                     why = f"{_sentence(copy.plan.refusal)} Nothing of it was written.{self.advice}"
-                    notes.refuse(f"{name} ({shown(copy.log.directory)}): {why}")
+                    self._refused.setdefault(why, []).append(f"{name} ({shown(copy.log.directory)})")
                 return plan.exit_code
             if arguments.plan:
                 return plan.exit_code

@@ -284,3 +284,10 @@ def test_one_partition_directory_is_planned_as_before(shop: Path, capsys: Captur
     plan = planned(shop, capsys)
     assert "not_taken" not in plan
     assert plan["topic"] == "orders"
+
+
+def test_a_broken_root_file_is_one_error_for_all_its_logs(shop: Path, capsys: Captured) -> None:
+    (shop / "replication-offset-checkpoint").write_bytes(bytes(40))
+    run("recover", shop, "--plan", code=3)
+    (error,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error"))
+    assert error.startswith(f"error: orders-0 ({shop}/orders-0), payments-1 ({shop}/payments-1): A broker would not")
