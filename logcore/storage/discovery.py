@@ -533,7 +533,7 @@ class _Look:
             loops = error.errno == errno.ELOOP
             return f"{shown(path)} is a link to itself." if loops else _reason(path, error)
         if not is_directory:
-            return f"{shown(path)} is named like a partition but is a file."
+            return f"{shown(path)} is named like a partition but is a file. Move it away."
         if not entry.is_symlink():
             return None
         target = os.path.realpath(path)

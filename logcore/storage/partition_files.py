@@ -446,6 +446,8 @@ def _read_end(segment: SegmentFile, reader: HeaderReader) -> tuple[int, bool]:
 def not_a_segment(path: str) -> str:
     """Why a path cannot be read as a segment, and the command that repairs it."""
     if filenames.segment_base_offset(os.path.basename(path).removesuffix(filenames.SWAP_SUFFIX)) is None:
+        if not is_object(path) and os.path.exists(path) and not os.path.isfile(path):
+            return f"{shown(path)} is not a segment: it is not a regular file; it is not opened."
         return f"{shown(path)} is not a segment: a segment's name is its base offset in 20 digits and .log."
     if not is_object(path) and os.path.islink(path):
         target = os.path.join(os.path.dirname(path), os.readlink(path))

@@ -188,11 +188,12 @@ def _json(found: PlacedFinding, to_do: str | None) -> str:
 
 def _text(found: PlacedFinding, terminal: Terminal) -> str:
     said = found.finding
-    place = [] if said.file is None else [shown(said.file)]
+    places = [] if said.file is None else [shown(said.file)]
     if said.position is not None:
-        place.append(f"position {said.position}")
+        places.append(f"position {said.position}")
+    place = f" ({', '.join(places)})" if places else ""
     severity = terminal.styled(str(said.severity), OF_SEVERITY[said.severity])
-    return f"{severity} {said.rule}: {said.message}{f' ({chr(44).join(place)})' if place else ''}\n"
+    return f"{severity} {said.rule}: {said.message}{place}\n"
 
 
 def _json_line(value: dict[str, Any]) -> str:

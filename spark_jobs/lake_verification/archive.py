@@ -248,7 +248,7 @@ def _changed(place: _Place, content: memoryview) -> PlacedFinding:
     if stretches:
         first = stretches[0]
         where = {"position": place.segment.start + first.position, "nbytes": sum(each.size for each in stretches)}
-    message = f"Its bytes are not those that were archived: sha256 differs. {place.way_out}"
+    message = f"Its bytes are not those that were archived: sha256 differs. {place.way_out}".rstrip()
     return place.finding("archive-file-changed", message, **where)
 
 
