@@ -291,15 +291,20 @@ class SegmentFindings:
         Args:
             gaps: Some gaps, in the order of their offsets. A cleaned log may have very many.
         """
+        if len(gaps) and int(gaps[0][0]) in self._damage:  # what follows damage begins a new walk
+            gaps = gaps[1:]
         if not len(gaps) or self._log.kind is not DirectoryKind.LIVE:
             return
+        lowest, highest = max(int(gaps[0][0]), self._start), int(gaps[-1][1])
+        if lowest >= min(highest, self.end):
+            return
         rules = self.rules or rules_of_gaps(self._log, self._notes)
-        if rules.loss(max(int(gaps[0][0]), self._start), int(gaps[-1][1])) is None:
+        if rules.loss(lowest, highest) is None:
             return
         name, file = os.path.basename(self._segment.path), shown(self._segment.path)
         for first, end, position in map(tuple, gaps):
             start = max(int(first), self._start)
-            if first in self._damage or not start < min(end, self.end) or rules.loss(start, int(end)) != NO_EXPLANATION:
+            if not start < min(end, self.end) or rules.loss(start, int(end)) != NO_EXPLANATION:
                 continue
             self._gaps += 1
             if self._gaps <= FINDINGS_PER_RULE:
