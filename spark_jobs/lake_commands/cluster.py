@@ -19,20 +19,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from logcore.cli.internal_topics.placement import placement_text
-from logcore.cli.output.command_notes import CommandNotes, kind_text
-from logcore.cli.output.terminal import Terminal
 from logcore.cli.reading.arguments import clock_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
-from logcore.reading.chosen_logs import find_logs
-from logcore.reading.read_options import Notes, ReadOptions
 from logcore.texts import shown
-from logcore.topics.placement import NOT_PREFERRED
-from spark_jobs import launch
-from spark_jobs.contracts import ClusterConfig
 from spark_jobs.errors import UsageError, guarded
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.view.placement import read_placement
 from spark_jobs.lake_commands.outcome import lake_at, run_job
 
 
@@ -62,6 +53,12 @@ def cluster_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _cluster(options: argparse.Namespace) -> int:
+    from logcore.cli.output.command_notes import kind_text
+    from logcore.cli.output.terminal import Terminal
+    from spark_jobs import launch
+    from spark_jobs.contracts import ClusterConfig
+    from spark_jobs.lake.setup import registry
+
     lake = lake_at(options.lake)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     config = ClusterConfig.of(lake, f"cluster-{uuid.uuid4().hex}", as_of_ms, registry.recall(lake).intakes)
@@ -85,6 +82,9 @@ def _cluster(options: argparse.Namespace) -> int:
         sys.stdout.write("nothing new\n")
     is_fine = described.logs and not described.waits and not described.findings
     if options.placement:
+        from logcore.topics.placement import NOT_PREFERRED
+        from spark_jobs.lake.view.placement import read_placement
+
         placement = read_placement(lake, described.directories)
         sys.stdout.write(placement_text(placement))
         is_fine = is_fine and all(each.problem == NOT_PREFERRED for each in placement.problems)
@@ -94,6 +94,10 @@ def _cluster(options: argparse.Namespace) -> int:
 
 def _unusable(sources: Sequence[str]) -> ExitCode:
     """Report named sources at which there is nothing to read; the job leaves that to `ingest`."""
+    from logcore.cli.output.command_notes import CommandNotes
+    from logcore.reading.chosen_logs import find_logs
+    from logcore.reading.read_options import Notes, ReadOptions
+
     heard, notes, named = Notes(), CommandNotes(), {shown(source) for source in sources}
     find_logs(ReadOptions(tuple(sources)), heard)
     for finding in heard.findings:

@@ -23,30 +23,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
 
-from logcore.cli.output.command_notes import kind_text
-from logcore.cli.output.terminal import Terminal
 from logcore.cli.reading.arguments import clock_ms
-from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
-from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
-from logcore.reading.read_options import Notes
 from logcore.texts import json_shown, shown
-from logcore.topics.internal_topics import InternalTopic
-from logcore.topics.topic_settings import settings_of_topics
-from spark_jobs.cluster.internal_sources import clusters_of, logs_at
 from spark_jobs.errors import JobError, UsageError, guarded
-from spark_jobs.lake.cluster.cluster_settings import resulting, settings_at
-from spark_jobs.lake.segments.archive import read_logs
-from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import lake_at
-from spark_jobs.launch import read_usable_policies, source_place
-from spark_jobs.policies.lake_settings import LAKE_SETTINGS
-from spark_jobs.policies.policies_file import policy_schema, with_settings
-from spark_jobs.policies.topic_policies import TopicPolicy
-from spark_jobs.policies.topic_settings import SETTINGS
 
 
 def config_command(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +73,8 @@ def config_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from spark_jobs.launch import read_usable_policies
+
     policies = read_usable_policies(options.file)
     if options.format == "text":
         for line in _lines(policies):
@@ -103,6 +88,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _set(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.store import storage
+    from spark_jobs.policies.policies_file import with_settings
+
     settings = dict(each.partition("=")[::2] for each in options.settings)
     if not all(settings.values()):
         raise UsageError("write each setting as NAME=VALUE, for instance salvage=permissive.")
@@ -120,6 +108,11 @@ def _set(options: argparse.Namespace) -> int:
 
 def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) -> int:
     """Print the settings of each topic; return the exit code."""
+    from dataclasses import replace
+
+    from spark_jobs.lake.cluster.cluster_settings import resulting, settings_at
+    from spark_jobs.lake.segments.archive import read_logs
+
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     if options.source:
         said = _said_at(options.source, as_of_ms)
@@ -160,6 +153,16 @@ def _print_topics(options: argparse.Namespace, policies: Any, lake: str | None) 
 
 def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
     """What the metadata at some sources said about each topic at a time."""
+    from logcore.cli.output.command_notes import kind_text
+    from logcore.cli.output.terminal import Terminal
+    from logcore.errors import LogError
+    from logcore.reading.internal_topics.cluster_metadata import Moment, left_out, read_cluster_state
+    from logcore.reading.read_options import Notes
+    from logcore.topics.internal_topics import InternalTopic
+    from logcore.topics.topic_settings import settings_of_topics
+    from spark_jobs.cluster.internal_sources import clusters_of, logs_at
+    from spark_jobs.launch import source_place
+
     try:
         clusters = clusters_of(logs_at([source_place(path) for path in sources]), None)
     except LogError as error:
@@ -181,6 +184,12 @@ def _said_at(sources: list[str], as_of_ms: int) -> dict[str, Any]:
 
 def _lines(policies: Any) -> Iterator[str]:
     """The settings of the lake, defaults in one line, then those of each topic that differ from a default."""
+    from dataclasses import fields
+
+    from spark_jobs.policies.lake_settings import LAKE_SETTINGS
+    from spark_jobs.policies.topic_policies import TopicPolicy
+    from spark_jobs.policies.topic_settings import SETTINGS
+
     others = []
     for name, setting in LAKE_SETTINGS.items():
         value = getattr(policies.lake, setting.field)
@@ -204,5 +213,7 @@ def _lines(policies: Any) -> Iterator[str]:
 
 
 def _schema(_: argparse.Namespace) -> int:
+    from spark_jobs.policies.policies_file import policy_schema
+
     sys.stdout.write(json.dumps(policy_schema(), indent=1) + "\n")
     return ExitCode.CLEAN

@@ -18,19 +18,16 @@ import argparse
 import json
 import math
 import sys
+from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
 from logcore.texts import json_shown, shown
-from spark_jobs.contracts import DecodeConfig
-from spark_jobs.decode.inference import propose
 from spark_jobs.errors import UsageError, guarded
-from spark_jobs.lake.decoded.balance import balances
-from spark_jobs.lake.delta.state.tables_file import refuse_lost
-from spark_jobs.lake.segments import archive
-from spark_jobs.lake.store.storage import folder_name
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
 from spark_jobs.lake_commands.outcome import lake_at
-from spark_jobs.outlines import DecodedOutline
+
+if TYPE_CHECKING:
+    from spark_jobs.outlines import DecodedOutline
 
 
 def decode_command(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +49,8 @@ def decode_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _decode(options: argparse.Namespace) -> int:
+    from spark_jobs.contracts import DecodeConfig
+
     lake = lake_at(options.lake)
     if len(options.infer) > 1:
         raise UsageError("--infer takes one topic; name each topic in a command of its own.")
@@ -72,6 +71,10 @@ def _decode(options: argparse.Namespace) -> int:
 
 def _infer(lake: str, topic: str) -> int:
     """Print a policy to accept, what was seen, and schemas."""
+    from spark_jobs.decode.inference import propose
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
+    from spark_jobs.lake.store.storage import folder_name
+
     refuse_lost(lake, "logs", "records")
     proposals = propose(lake, topic)
     for each in proposals:
@@ -122,6 +125,9 @@ def _line(lake: str, topic: DecodedOutline, *, dry_run: bool) -> ExitCode:
 
 def _unbalanced(lake: str, topic: str) -> str:
     """What is wrong with the rows of a topic; empty if nothing is."""
+    from spark_jobs.lake.decoded.balance import balances
+    from spark_jobs.lake.segments import archive
+
     logs = [log for log in archive.read_logs(lake).values() if log.topic == topic]
     return "".join(
         f"; partition {each.partition}: {each.records:,} rows of records below offset {each.end:,}, "

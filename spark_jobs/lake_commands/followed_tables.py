@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logcore.cli.reading.arguments import clock_ms
-from spark_jobs import launch
-from spark_jobs.contracts import FollowConfig
-from spark_jobs.lake.delta.state.tables_file import refuse_lost
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.view.registered_lakes import check_policies
 from spark_jobs.lake_commands.outcome import lake_at, refuse_unmatched, run_job
-from spark_jobs.outlines import Topic_co
-from spark_jobs.policies.policies_file import read_policies
+
+if TYPE_CHECKING:
+    from spark_jobs.contracts import FollowConfig
+    from spark_jobs.outlines import Topic_co
 
 
 def add_options(parser: argparse.ArgumentParser, replaces: str) -> None:
@@ -45,6 +42,12 @@ def described_topics(
         UsageError: There is no lake, or a pattern matches no topic.
         JobError: The job failed, or the lake has lost `logs` or `records`.
     """
+    from spark_jobs import launch
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
+    from spark_jobs.lake.setup import registry
+    from spark_jobs.lake.view.registered_lakes import check_policies
+    from spark_jobs.policies.policies_file import read_policies
+
     lake = lake_at(options.lake)
     refuse_lost(lake, "logs", "records")
     refuse_unmatched(lake, options.topic)

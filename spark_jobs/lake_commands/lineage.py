@@ -41,9 +41,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -55,12 +54,12 @@ from spark_jobs.errors import JobError, guarded
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
-from spark_jobs.lake.lineage import OffsetLineage, offset_lineage, parse_table
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.lake.segments.archived_batch import is_held
-from spark_jobs.lake.segments.removals import WHY_GONE
 from spark_jobs.lake.setup.identity import not_there
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.lineage import OffsetLineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +136,8 @@ _Found = Mapping[tuple[str, int, str, str], tuple[int, int, int]]
 
 def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
     """Map (topic, partition, log id, segment) to (rows, first, last offset) of the files that the commit added."""
+    import pyarrow as pa
+
     wanted = {added.path for added in commit.added}
     found: dict[tuple[str, int, str, str], tuple[int, int, int]] = {}
     gone: list[str] = []
@@ -207,6 +208,8 @@ def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> 
 
 
 def _files(table: DeltaTable) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
     files: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return files
 
@@ -251,6 +254,8 @@ def place(text: str) -> Place:
 
 
 def _offsets(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.lineage import offset_lineage, parse_table
+
     lake, name = parse_table(options.table)
     code = ExitCode.CLEAN
     for topic, partition, offset in options.offset:
@@ -262,6 +267,8 @@ def _offsets(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.lineage import parse_table
+
     lake, name = parse_table(options.table)
     found = version_lineage(lake, name, options.version)
     for log in found.logs:
@@ -312,6 +319,8 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
 
 def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dict[str, Any]:
     """A segment: where it is stored, and where it was taken from."""
+    from spark_jobs.lake.segments.archived_batch import is_held
+
     return {
         **_named(segment, "segment_id", "base_offset", "next_offset", "size", "digest", "generation"),
         "archive_file": segment.local_path(lake),
@@ -360,6 +369,8 @@ def _named(of: object, *names: str) -> dict[str, Any]:
 
 
 def _text(line: dict[str, Any]) -> Iterator[str]:
+    from spark_jobs.lake.segments.removals import WHY_GONE
+
     head = f"{line['topic']}-{line['partition']} offset {line['offset']}  log {line['log']}"
     yield f"{head}  {'in the table' if line['in_table'] else 'not in the table: ' + line['explanation']}"
     for problem in line["problems"]:

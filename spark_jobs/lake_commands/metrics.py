@@ -28,7 +28,6 @@ from typing import Any
 from logcore.cli.reading.arguments import add_lakes
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from logcore.storage.discovery import shown
 from spark_jobs.errors import JobError, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_log import Commit, newest_version, read_commit
 from spark_jobs.lake.store import lease, storage
@@ -264,6 +263,7 @@ def metrics_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _write(options: argparse.Namespace) -> int:
+
     if options.output is not None and storage.is_remote(options.output):
         raise UsageError("FILE must be on a local disk.")
     home = chosen_lakes(options.lakes)
@@ -287,6 +287,8 @@ def _write(options: argparse.Namespace) -> int:
 
 def _samples(lakes: Sequence[tuple[str, str]], now_ms: int) -> tuple[ExitCode, list[Any]]:
     """Return the figures of lakes, and the exit code."""
+    from logcore.storage.discovery import shown
+
     code, samples = ExitCode.CLEAN, []
     begin_looks(path for path, _ in lakes)
     for path, name in lakes:

@@ -32,30 +32,17 @@ import shlex
 import sys
 import uuid
 from dataclasses import dataclass
-
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
+from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, TableUnreadable, UsageError, guarded
-from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
-from spark_jobs.lake.delta.files.live_files import live_files, read_batches
-from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
-from spark_jobs.lake.delta.files.row_digest import of_bytes
-from spark_jobs.lake.delta.state import tables_file
-from spark_jobs.lake.delta.state.foreign_commits import commits_since
-from spark_jobs.lake.delta.tables import delta_log
-from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, open_table, reading, table_uri
-from spark_jobs.lake.published import frontier_repair, withdrawals
-from spark_jobs.lake.published.frontier_repair import FrontierPlan
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake.segments import archive, archive_restore
-from spark_jobs.lake.store import lease, storage
-from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake_commands import table_rebuild
 from spark_jobs.lake_commands.outcome import lake_at, recorded
-from spark_jobs.lake_commands.table_rebuild import rebuild
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from spark_jobs.lake.published.frontier_repair import FrontierPlan
 
 FEW = 20
 """At most this many disagreements of a log are listed."""
@@ -126,6 +113,9 @@ def _repair(options: argparse.Namespace) -> int:
 
 
 def _frontiers(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.published import frontier_repair
+    from spark_jobs.lake.store import lease
+
     lake = lake_at(options.lake)
     if options.apply:
         run_id = f"repair-{uuid.uuid4().hex}"
@@ -173,6 +163,9 @@ def _frontier_lines(lake: str, made: FrontierPlan, *, applied: bool) -> list[str
 
 
 def _archive(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.segments import archive_restore
+    from spark_jobs.lake.store import lease
+
     lake = lake_at(options.lake)
     if options.apply:
         run_id = f"repair-{uuid.uuid4().hex}"
@@ -210,6 +203,12 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.delta.state import tables_file
+    from spark_jobs.lake.published import withdrawals
+    from spark_jobs.lake.store import lease
+    from spark_jobs.lake.table_specs import TABLES
+    from spark_jobs.lake_commands import table_rebuild
+
     lake, name = lake_at(options.lake), options.rebuild
     if name not in TABLES:
         raise UsageError(f"--rebuild {name}: no table of a lake; they are {', '.join(TABLES)}.")
@@ -254,6 +253,9 @@ def plan(lake: str, name: str) -> Rebuild:
     Raises:
         JobError: The table is on an object store and cannot be derived.
     """
+    from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
+    from spark_jobs.lake.store import storage
+
     before = None if name in (*DERIVED, "records") else _before_others(lake, name)
     if before is not None:
         return Rebuild(name, False, (), "another program removed or wrote rows, and no commit of ours followed", before)
@@ -288,6 +290,10 @@ def plan(lake: str, name: str) -> Rebuild:
 
 def _before_others(lake: str, name: str) -> int | None:
     """The version before other programs removed or wrote rows; None: they did not, or a commit of ours followed."""
+    from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, version_before_others
+    from spark_jobs.lake.delta.state.foreign_commits import commits_since
+    from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading
+
     with contextlib.suppress(TableUnreadable), reading(lake, name):
         table = latest_snapshot(lake, name)
         written, there = (0, 0) if table is None else row_counts(table, name)
@@ -301,6 +307,10 @@ def _before_others(lake: str, name: str) -> int | None:
 
 
 def _restore(lake: str, name: str, version: int, run_id: str) -> None:
+    from deltalake import CommitProperties
+
+    from spark_jobs.lake.delta.tables.snapshots import open_table, reading
+
     table = open_table(lake, name)
     assert table is not None
     ours = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": run_id})})
@@ -335,6 +345,8 @@ def _copy(lake: str, name: str, run_id: str) -> None:
     from pyspark.errors import PySparkException
 
     from spark_jobs.engine.session import get_session
+    from spark_jobs.lake_commands import table_rebuild
+    from spark_jobs.lake_commands.table_rebuild import rebuild
 
     spark = get_session(lake)
     folder = table_rebuild.begin(lake, name)
@@ -358,11 +370,15 @@ def _copy(lake: str, name: str, run_id: str) -> None:
 
 
 def _has_deleted_files(lake: str) -> bool:
+    from spark_jobs.lake.segments import archive
+
     return any(segment.deleted_ms is not None for segment in archive.ingested_segments(lake))
 
 
 def _can_be_opened(lake: str, name: str) -> bool:
     """Return whether the table is there, and its log can be read."""
+    from spark_jobs.lake.delta.tables.snapshots import open_table
+
     try:
         return open_table(lake, name) is not None
     except TableUnreadable as error:
@@ -374,6 +390,12 @@ def _is_readable(lake: str, name: str) -> bool:
     """Return whether every row can be read, and each file has the bytes that were written. Delta's reader and Spark
     do not compare checksums: a changed value would be copied as if it was right.
     """
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    from spark_jobs.lake.delta.tables.snapshots import open_table
+
     try:
         table = open_table(lake, name)
         if table is None:
@@ -397,6 +419,12 @@ def _changed_file(lake: str, name: str, table: DeltaTable) -> str | None:
     Raises:
         TableUnreadable: A file without such a digest is damaged.
     """
+    from spark_jobs.lake.delta.files.live_files import live_files, read_batches
+    from spark_jobs.lake.delta.files.row_digest import of_bytes
+    from spark_jobs.lake.delta.tables import delta_log
+    from spark_jobs.lake.delta.tables.snapshots import table_uri
+    from spark_jobs.lake.store import storage
+
     written: dict[str, str] = {}
     for version in delta_log.log_files(lake, name).commits:
         commit = delta_log.read_commit(lake, name, version)

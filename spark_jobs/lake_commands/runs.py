@@ -18,6 +18,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from logcore.cli.output.aligned_table import aligned_table
 from logcore.cli.output.record_lines import json_line
@@ -25,9 +26,10 @@ from logcore.cli.reading.arguments import natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
 from spark_jobs.errors import guarded
-from spark_jobs.lake.view.runs.run_ends import killed_run
-from spark_jobs.lake.view.runs.run_rows import FAILED, RunRow, newest_runs
 from spark_jobs.lake_commands.outcome import lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.view.runs.run_rows import RunRow
 
 JOB_NAMES = ("intake", "maintenance", "decode", "latest", "cluster", "withdraw", "repair")
 SHOWN = 20
@@ -50,6 +52,9 @@ def runs_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.view.runs.run_ends import killed_run
+    from spark_jobs.lake.view.runs.run_rows import FAILED, newest_runs
+
     lake = lake_at(options.lake)
     most = options.last if options.last is not None or options.since is not None else SHOWN
 

@@ -19,19 +19,17 @@ import getpass
 import socket
 import sys
 import uuid
+from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import clock_ms, natural, offset_range, selection_of
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import guarded
-from spark_jobs.lake.delta.state.tables_file import refuse_lost
-from spark_jobs.lake.delta.tables import table_features
-from spark_jobs.lake.published import withdrawals
-from spark_jobs.lake.published.withdrawals import WithdrawalPlan
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake.store import lease
-from spark_jobs.lake.view.lake_state import has_uncommitted
 from spark_jobs.lake_commands.outcome import lake_at, recorded
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.published.withdrawals import WithdrawalPlan
 
 NOT_ERASED = (
     "Withdrawn is not erased: the archive still holds the bytes of these records, and so do older versions of the "
@@ -63,6 +61,11 @@ def withdraw_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _withdraw(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
+    from spark_jobs.lake.delta.tables import table_features
+    from spark_jobs.lake.published import withdrawals
+    from spark_jobs.lake.store import lease
+
     lake = lake_at(options.lake)
     start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
 
@@ -113,6 +116,8 @@ def _lines(made: WithdrawalPlan, run_id: str | None) -> str:
 
 
 def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
+    from spark_jobs.lake.view.lake_state import has_uncommitted
+
     lines = []
     for log in made.logs:
         lines.append(f"{log.row.topic_partition}  log {log.row.log}")

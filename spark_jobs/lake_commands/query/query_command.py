@@ -28,11 +28,10 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +48,6 @@ from logcore.texts import shown
 from spark_jobs.errors import JobError, StorageError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
 from spark_jobs.lake.repair_commands import of_logs
-from spark_jobs.lake.setup.identity import read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.query.connection import LakeConnection, OpenView, QueryRows, connected
 from spark_jobs.lake_commands.query.lake_views import LakeView, lake_views
@@ -81,7 +79,7 @@ def printed(rows: QueryRows, form: str, limit: int | None) -> Iterator[str]:
     names = rows.schema.names if form == "csv" else _distinct(rows.schema.names)
     if form == "csv":
         yield _csv_line([_quoted(name) for name in names])
-    for values in islice(_rows(rows), limit):
+    for values in _limited(_rows(rows), limit):
         if form == "csv":
             yield _csv_line([_csv_cell(value) for value in values])
         else:
@@ -151,8 +149,15 @@ def _far_time(scalar: pa.Scalar[Any]) -> str:
     return shown
 
 
+def _limited(rows: Iterable[tuple[Any, ...]], limit: int | None) -> Iterator[tuple[Any, ...]]:
+    for number, values in enumerate(rows):
+        if number == limit:
+            return
+        yield values
+
+
 def _text(rows: QueryRows, limit: int) -> Iterator[str]:
-    found = list(islice(_rows(rows), limit + 1))
+    found = list(_limited(_rows(rows), limit + 1))
     shown = [[_text_cell(value) for value in values] for values in found[:limit]]
     types = enumerate(rows.schema.types)
     numbers = [at for at, kind in types if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
@@ -381,6 +386,8 @@ def _memory_mib(text: str) -> int:
 
 
 def _query(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.setup.identity import read_identity
+
     path = storage.absolute(options.lake)
     views = delta_folders(path) if read_identity(path) is None else list(lake_views(path))
     sql = options.sql

@@ -29,10 +29,8 @@ import pyarrow as pa
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, UsageError, guarded
-from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 from spark_jobs.lake_commands.query.connection import HEADER, quoted
-from spark_jobs.lake_commands.query.lake_views import lake_views
 from spark_jobs.lake_commands.register.file_views import FileGroup, FileView, file_views
 from spark_jobs.lake_commands.register.registered_tables import RegisteredTable, registered_tables
 
@@ -241,6 +239,8 @@ def _register(options: argparse.Namespace) -> int:
 
 
 def _in_duckdb(lake: str, output: str) -> int:
+    from spark_jobs.lake_commands.query.lake_views import lake_views
+
     _refuse_place(lake, output)
     views = write(os.path.abspath(output), file_views(list(lake_views(lake))))
     sys.stdout.write(f"{output}: {sum(view.problem is None for view in views)} views\n")
@@ -276,6 +276,8 @@ def _refuse_place(lake: str, target: str) -> None:
     Raises:
         UsageError: The lake is on an object store, or the file would be there or in a lake or source.
     """
+    from spark_jobs.lake.store import storage
+
     if storage.is_remote(lake):
         raise UsageError(
             f"{lake} is on an object store, where DuckDB needs an extension to read. Use `loglake query`, or "

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from logcore.cli.reading.arguments import positive
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown
-from spark_jobs.contracts import LatestConfig
 from spark_jobs.errors import guarded
 from spark_jobs.lake_commands.followed_tables import add_options, described_topics
-from spark_jobs.outlines import LatestOutline
+
+if TYPE_CHECKING:
+    from spark_jobs.outlines import LatestOutline
 
 
 def latest_command(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +38,8 @@ def latest_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _latest(options: argparse.Namespace) -> int:
+    from spark_jobs.contracts import LatestConfig
+
     given = {} if options.keys_in_memory is None else {"keys_in_memory": options.keys_in_memory}
     described = described_topics(options, LatestConfig, **given)
     if not described:

@@ -45,6 +45,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,24 +57,22 @@ from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.errors import UsageError, guarded
-from spark_jobs.lake.decoded.topic_tables import latest_spec
-from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.delta.files.parquet_files import row_groups
 from spark_jobs.lake.delta.files.typed_files import TypedFiles
-from spark_jobs.lake.delta.state.tables_file import refuse_lost
 from spark_jobs.lake.field_ids import as_in_table
-from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.log_cuts import LogCut, cuts_at_time
-from spark_jobs.lake.published.published_rows import Span
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.table_spec import TableSpec
 from spark_jobs.lake_commands.outcome import lake_at
-from spark_jobs.newest.newest_keys import KEYS_IN_MEMORY
-from spark_jobs.newest.newest_rows import NewestCounts, newest_rows
 from spark_jobs.policies.compression import DEFAULT
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.delta.files.live_files import LiveFile
+    from spark_jobs.newest.newest_rows import NewestCounts
+
 
 _LOST = {
     OffsetState.COMPACTED: "compacted",
@@ -341,6 +340,8 @@ class _State:
 
 
 def _write(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.decoded.topic_tables import latest_spec
+
     lake = lake_at(options.lake)
     path = check_place(lake, options.out)
     state = _state(lake, options.topic, options.at)
@@ -361,6 +362,11 @@ def _state(lake: str, topic: str, at: str) -> _State:
         UsageError: The lake has no such topic, or the cut has no known form.
         TableUnreadable: A table is damaged or lost.
     """
+    from spark_jobs.lake.delta.files.live_files import newest_files
+    from spark_jobs.lake.delta.state.tables_file import refuse_lost
+    from spark_jobs.lake.ledger import frontier
+    from spark_jobs.newest.newest_rows import NewestCounts
+
     refuse_lost(lake, "logs", "offset_ledger", "records")
     found = [log for log in archive.read_logs(lake).values() if log.topic == topic]
     logs: list[LogRow] = sorted(found, key=lambda log: (log.partition, log.incarnation, log.log_id))
@@ -388,6 +394,11 @@ def _state(lake: str, topic: str, at: str) -> _State:
 
 
 def _rows(state: _State, log: _LogState, options: argparse.Namespace) -> Iterator[pa.RecordBatch]:
+    from spark_jobs.lake.decoded.topic_tables import latest_spec
+    from spark_jobs.lake.published.published_rows import Span
+    from spark_jobs.newest.newest_keys import KEYS_IN_MEMORY
+    from spark_jobs.newest.newest_rows import newest_rows
+
     of = log.cut.log
     for batch in newest_rows(
         state.lake,
