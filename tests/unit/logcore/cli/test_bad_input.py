@@ -17,6 +17,7 @@ from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
 from tests.daemons import WAIT_SECONDS
+from tests.file_limits import UNCOMPILED
 from tests.unit.logcore.cli.conftest import write_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -206,6 +207,7 @@ def test_an_output_file_on_a_full_disk_is_one_message_and_leaves_nothing(
     done = subprocess.run(
         [sys.executable, "-m", "logcore.cli.main", "dump", "--format", form, "-o", str(target / "records"), str(whole)],
         cwd=REPOSITORY,
+        env=os.environ | UNCOMPILED,
         capture_output=True,
         text=True,
         preexec_fn=write_limit,
@@ -237,6 +239,7 @@ def test_recover_on_a_full_disk_is_one_message_and_leaves_nothing(whole: Path, t
             str(target / "orders-0"),
         ],
         cwd=REPOSITORY,
+        env=os.environ | UNCOMPILED,
         capture_output=True,
         text=True,
         preexec_fn=write_limit,

@@ -15,6 +15,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.file_limits import UNCOMPILED
 from tests.unit.logcore.cli import conftest as made
 from tests.unit.logcore.cli.dumped_records import Captured, dump
 
@@ -213,7 +214,7 @@ class TestOtherForms:
         dumped = f"{sys.executable} -m logcore.cli.main dump --format jsonl -o {place / 'out'} {root}"
         done = subprocess.run(
             ["sh", "-c", f"ulimit -f 1; exec {dumped}"],
-            env=os.environ | {"LOGLAKE_ENGINE": "reference"},
+            env=os.environ | UNCOMPILED | {"LOGLAKE_ENGINE": "reference"},
             capture_output=True,
             text=True,
             check=False,

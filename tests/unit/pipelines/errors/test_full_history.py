@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import sqlalchemy
 
 from pipelines.errors.step_errors import sentence_of
+from tests.file_limits import largest_file
 
 
 def error_of(database: Path, statement: str) -> BaseException:
@@ -24,12 +24,8 @@ def test_a_history_that_cannot_grow_is_named_with_what_to_do(tmp_path: Path, mon
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     database = tmp_path / "history.db"
     sqlite3.connect(database).execute("create table runs (body blob)")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, before[1]))
-    try:
+    with largest_file(1 << 14):
         error = error_of(database, "insert into runs values (zeroblob(100000))")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     said = sentence_of(error, "of the report", "1")
     assert said.startswith(f"Dagster's home {tmp_path} is full or cannot be written: ")
     assert "Make room there" in said

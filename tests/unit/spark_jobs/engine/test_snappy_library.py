@@ -61,7 +61,7 @@ def test_a_library_for_which_there_is_no_room_is_left_out() -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))\n"
         "print(load_snappy_java())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
 
 

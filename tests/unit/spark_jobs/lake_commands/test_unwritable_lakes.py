@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import resource
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from logcore.cli.main import main
 from tests.broker_directory import LogDirectory
+from tests.file_limits import largest_file
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake
 
@@ -57,17 +56,6 @@ def typed(capsys: Captured, place: Path, line: str) -> tuple[int, str]:
     names = {"lake": place / "lake", "source": place / "source", "policies": place / "policies.yaml", "here": place}
     code = main(shlex.split(line.format(**names)))
     return code, capsys.readouterr().err
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """No file of this process may become larger, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("line", ON_A_LAKE)
