@@ -38,7 +38,7 @@ def test_every_command_says_where_the_copies_part(tmp_path: Path, capsys: Captur
     for order in (paths, paths[::-1]):
         assert main([*command, *order]) == 1
         said = capsys.readouterr()
-        (line,) = [each for each in (said.out + said.err).splitlines() if "several-copies" in each]
+        (line,) = [each for each in (said.out + said.err).splitlines() if "warning several-copies" in each]
         assert f"its history is that of {tmp_path / 'broker2/orders-0'} (leader-epoch-checkpoint)" in line
         assert f"{tmp_path / 'broker1/orders-0'}: " in line
         assert "the copies part at offset 50; only it has [50, 100); it lacks [50, 80)" in line
