@@ -19,7 +19,7 @@ from spark_jobs.lake.view.alarms import TIMED_INTAKE, problems_of, run_problems
 from spark_jobs.lake.view.harmed_places import harmed_place
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies, chosen_lakes, is_lake
-from spark_jobs.lake.view.runs.run_ends import first_run_killed, killed_run, run_ends
+from spark_jobs.lake.view.runs.run_ends import first_run_killed, run_ends
 from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks, unread_sources
 from spark_jobs.policies.policies_file import read_policies
@@ -91,7 +91,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     small_lag = [each for each in problems_of(state, now_ms, 0) if each.kind == "lag" and each not in of_lag]
     small_lag = [each for each in small_lag if each.place not in explained]
     # Between the commits of a run its tables do not agree.
-    is_unfinished = is_busy or killed_run(lake.path, now_ms) is not None
+    is_unfinished = is_busy or first_run_killed(lake.path, now_ms) is not None
     policies = read_policies(lake.policies)
     answers = () if is_unfinished else present_answers(lake.path, policies, now_ms)
     outcome = RunOutcome("", {}, answers=tuple(answers))

@@ -34,6 +34,7 @@ from logcore.records.batch import BatchHeader
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
+from spark_jobs.groups import by_key
 from spark_jobs.ingest.segment_copy import CopyTask
 from spark_jobs.ingest.segment_slices import SliceCopy, Swap, part_of
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -317,7 +318,8 @@ def _as_whole_objects(search: _Search, filled: Sequence[_Filled]) -> list[_Fille
     The segment's other batches cannot be read any more in the version that had the gap. They are in the later one, or
     in other objects of the log if the first one had bytes of another segment.
     """
-    registered = {s.path: s for s in search.feeding if s.etag and s.retired_ms is None}
+    live = by_key((s for s in search.feeding if s.etag and s.retired_ms is None), lambda s: s.path)
+    registered = {path: parts[0] for path, parts in live.items() if len(parts) == 1}
     taken: set[str] = set()
     result: list[_Filled] = []
     for gap in filled:
@@ -338,7 +340,7 @@ def _fillers_of(search: _Search, segment: Segment, gap: _Filled) -> tuple[Filler
     there = {_identity_of(header) for header in headers if header is not None}
     good = _good_of(search.lake, segment)
     if None not in headers and all(_identity(batch) in there for batch in good):
-        return (Filler(filler.segment, 0, filler.segment.size, segment.base_offset, segment.next_offset),)
+        return (Filler(filler.segment, 0, filler.segment.log_bytes, segment.base_offset, segment.next_offset),)
     if search.own is None or gap.start > segment.base_offset:
         return None
     others = (each for each in search.own.segments if gap.end <= each.base_offset < segment.next_offset)

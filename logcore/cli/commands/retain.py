@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
     ) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
-        maintenance.say_lost_offsets(arguments, settings, notes)
+        maintenance.say_lost_offsets(arguments, notes, is_compacted=settings.is_compacted)
         try:
             plan = planned(directory, settings, arguments.source, True)
         except DeleteRecordsRefused as error:

@@ -292,7 +292,7 @@ def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespa
             notes.say(finding)
 
 
-def say_lost_offsets(arguments: argparse.Namespace, settings: LogSettings, notes: CommandNotes) -> None:
+def say_lost_offsets(arguments: argparse.Namespace, notes: CommandNotes, *, is_compacted: bool | None) -> None:
     """Report offsets that should be in the source and are not, as `verify` does. Values in the arguments count."""
     of_paths = Notes()
     stated = {
@@ -303,7 +303,7 @@ def say_lost_offsets(arguments: argparse.Namespace, settings: LogSettings, notes
     logs = find_logs(ReadOptions((arguments.source,)), of_paths)
     notes.say_all(each for each in of_paths.findings if each.rule in OF_LOST_OFFSETS and not stated)
     for log in logs:
-        notes.say_all(lost_offsets(replace(log, **stated), is_compacted=settings.is_compacted))
+        notes.say_all(lost_offsets(replace(log, **stated), is_compacted=is_compacted))
 
 
 def run(

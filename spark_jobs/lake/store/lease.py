@@ -116,7 +116,7 @@ def killed_holder(lake: str, now_ms: int) -> tuple[str, str] | None:
         return None
     try:
         content = storage.read(storage.join(lake, LEASE_FILE))
-        if not content or _is_free(content):
+        if not content or _is_free(content) or is_held(lake, now_ms):  # another process took it since the first look
             return None
         return _describe(content), str(json.loads(content).get("command", ""))
     except (FileNotFoundError, ValueError, AttributeError):

@@ -77,7 +77,8 @@ def _is_of_a_table(path: str) -> bool:
 def _kept(lake: str) -> dict[str, list[str | int]]:
     """Return what this home has of a lake; nothing if it is not what was written."""
     try:
-        return {str(path): list(said) for path, said in json.loads(storage.read(_file(lake))).items()}
+        kept = json.loads(storage.read(_file(lake)))
+        return {path: [str(rule), int(size), int(placed_ms)] for path, (rule, size, placed_ms) in kept.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 

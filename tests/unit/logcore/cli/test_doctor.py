@@ -39,7 +39,8 @@ class Answer:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, and the kernels where they are cached."""
+    """An empty home, and the kernels where they are cached; no home of a clone in the working directory."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LOGLAKE_ENGINE", raising=False)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)

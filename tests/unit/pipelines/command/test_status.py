@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.cli.main import main
+from logcore.logs.model.findings import found
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import StorageError, UsageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
@@ -27,7 +28,9 @@ from spark_jobs.lake.store import lease
 from spark_jobs.lake.view import unread_sources
 from spark_jobs.lake.view.registered_lakes import read_registered
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
+from spark_jobs.lake.view.verified_damage import FOLDER, keep_verified_damage
 from spark_jobs.lake_commands.metrics import lake_samples
+from spark_jobs.placed_finding import PlacedFinding
 from tests import handmade, pasted_advice
 from tests.broker_directory import CLUSTER, LogDirectory
 from tests.in_process import unreported, without_spark
@@ -105,8 +108,9 @@ def test_a_sound_lake_is_in_order_and_a_damaged_one_names_its_damage_and_a_comma
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, status: Status) -> Path:
-    """A lake that `loglake run` made."""
+def loaded(tmp_path: Path, status: Status, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake that `loglake run` made, alone in its home."""
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
     source, lake = LogDirectory(tmp_path / "source"), tmp_path / "loaded"
     source.partition("orders-0").append(10)
     source.high_watermarks(orders_0=10)
@@ -187,7 +191,7 @@ def test_a_registered_copy_that_is_gone_is_named_where_there_is_damage_and_putti
     with without_spark():
         assert main([*run, "--fill-from", str(copy)]) == 0
         shutil.rmtree(copy)
-        assert "copy" not in status(lake)[1], "nothing is lost yet"
+        assert "registered copy" not in status(lake)[1], "nothing is lost yet"
         orders.append(5)
         segment = orders.segments()[0]
         last = segment.stat().st_size - 1
@@ -209,6 +213,18 @@ def test_a_registered_copy_that_is_gone_is_named_where_there_is_damage_and_putti
         assert re.search(rf"info +copy +{copy} does not exist\..*{forget}", capsys.readouterr().out)
         (tmp_path / "later").rename(copy)
         assert (main(run), status(lake)[0]) == (0, 0)
+
+
+@pytest.mark.parametrize("kept", ['{"/lake/a.log": []}', '{"/lake/a.log": ["rule", null, 1]}', "[]", "no JSON"])
+def test_a_file_of_the_home_that_is_not_what_was_written_says_nothing(loaded: Path, status: Status, kept: str) -> None:
+    assert main(["verify", str(loaded)]) == 0
+    keep_verified_damage(
+        str(loaded), [PlacedFinding(found("archive-file-changed", "", file=f"{loaded}/lake.json"))], is_whole=True
+    )
+    assert status(loaded)[0] == 2
+    (of_lake,) = (Path(registry.home()) / FOLDER).iterdir()
+    of_lake.write_text(kept)
+    assert status(loaded)[0] == 0
 
 
 def test_a_failed_check_is_named_with_its_command_and_closed_by_what_mends_it(lakes: Path, status: Status) -> None:

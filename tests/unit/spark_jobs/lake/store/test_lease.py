@@ -12,6 +12,7 @@ import time
 import pytest
 
 from spark_jobs.errors import LeaseHeld
+from spark_jobs.lake.store import lease
 from spark_jobs.lake.store.lease import LEASE_FILE, hold, is_held, killed_holder
 
 pytestmark = pytest.mark.slow
@@ -93,3 +94,10 @@ def test_a_holder_that_was_killed_is_known_with_its_command_until_the_lease_is_g
     assert killed_holder(str(tmp_path), 0) is None
     (tmp_path / LEASE_FILE).write_bytes(b"not of ours")
     assert killed_holder(str(tmp_path), 0) is None
+
+
+def test_a_run_that_starts_during_a_look_is_not_called_killed(tmp_path, monkeypatch):
+    with hold(str(tmp_path), "loglake watch", "loglake watch /logs"):
+        looks = iter([False])
+        monkeypatch.setattr(lease, "is_held", lambda *of: next(looks, None) is not False and is_held(*of))
+        assert killed_holder(str(tmp_path), 0) is None
