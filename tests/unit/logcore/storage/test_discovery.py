@@ -210,7 +210,7 @@ def test_properties_are_missed_beside_several_logs_but_not_beside_one(root: Path
     assert "no-meta-properties" not in rules(discover([f"{root}/orders-0", f"{root}/orders-1"]))
 
 
-def test_what_is_no_file_is_not_told_about_its_name() -> None:
+def test_the_message_about_what_is_no_file_is_not_about_its_name() -> None:
     finding = only(discover(["/dev/null"], any_name=True), "not-a-segment")
     assert finding.message == "/dev/null is not a segment: it is not a regular file; it is not opened."
 
