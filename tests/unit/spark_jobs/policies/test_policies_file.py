@@ -230,11 +230,11 @@ def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("lake: {alerts.webhook: 'http://a/b,c'}\ntopics: {a: {on_gon: warn}}", "http://a/b,c"),
-        ("lake:\n  ingest: evry\n  alerts.webhook: http://a/b,c  # ours\n", "http://a/b,c"),
-        ("lake:\n  alerts.webhook: http://a/b,c\n ingest: [\n", "http://a/b,c"),
+        ("lake: {alerts.webhook: 'http://127.0.0.1/b,c'}\ntopics: {a: {on_gon: warn}}", "http://127.0.0.1/b,c"),
+        ("lake:\n  ingest: evry\n  alerts.webhook: http://127.0.0.1/b,c  # ours\n", "http://127.0.0.1/b,c"),
+        ("lake:\n  alerts.webhook: http://127.0.0.1/b,c\n ingest: [\n", "http://127.0.0.1/b,c"),
         ('topics: [\nlake: {alerts.webhook: "env:HOOK"}\n', "env:HOOK"),
-        ("lake:\n  # alerts.webhook: http://a\n  ingest: [\n", None),
+        ("lake:\n  # alerts.webhook: http://127.0.0.1\n  ingest: [\n", None),
         ("lake: {alerts.webhook: gopher}", None),
         ("topics: {}", None),
     ],
