@@ -10,15 +10,15 @@ from logcore.logs.rules.advice import HarmedPlace, advice
 from logcore.texts import shown
 
 _ADVISED = 10
-"""Maximum number of different texts that a command prints."""
+"""Maximum number of different texts that a command prints: those of errors come first."""
 
 
 @dataclass(slots=True)
 class AdviceLines:
     """Collects the advice for errors and warnings."""
 
-    _texts: dict[str, str] = field(default_factory=dict)
-    """The finding that each text is about."""
+    _texts: dict[Severity, dict[str, str]] = field(default_factory=dict)
+    """The finding that each text is about, by severity."""
     _copies: dict[tuple[str | None, int | None], list[str | None]] = field(default_factory=dict)
     """The directories of each log. Advice writes what it makes of each to a place of its own."""
     _commands: list[str] = field(default_factory=list)
@@ -26,7 +26,8 @@ class AdviceLines:
 
     def add(self, finding: Finding, place: HarmedPlace) -> None:
         """Take a finding. One whose message has a command already needs no other."""
-        if finding.severity is Severity.INFO or "`loglake" in finding.message or len(self._texts) > _ADVISED:
+        texts = self._texts.setdefault(finding.severity, {})
+        if finding.severity is Severity.INFO or "`loglake" in finding.message or len(texts) > _ADVISED:
             return
         if finding.rule == "not-a-segment" and "`" in finding.message:
             self._commands.append(finding.message[finding.message.index("`") :])
@@ -37,7 +38,7 @@ class AdviceLines:
         text = self._way_back(finding, place)
         text = text or advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
         log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
-        self._texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
+        texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
 
     def _way_back(self, finding: Finding, place: HarmedPlace) -> str:
         """The commands that bring missing offsets back from files beside the gap; nothing without any."""
@@ -50,6 +51,9 @@ class AdviceLines:
         )
 
     def __str__(self) -> str:
-        lines = [f"What to do about {what}: {text}\n" for text, what in self._texts.items()]
+        texts = dict(self._texts.get(Severity.ERROR, {}))
+        for text, what in self._texts.get(Severity.WARNING, {}).items():
+            texts.setdefault(text, what)
+        lines = [f"What to do about {what}: {text}\n" for text, what in texts.items()]
         more = "What to do about further findings: repeat the command after these.\n"
         return "".join([*lines[:_ADVISED], *([more] if lines[_ADVISED:] else [])])

@@ -230,6 +230,30 @@ def test_each_warning_about_a_lost_or_broken_file_says_what_to_do(tmp_path: Path
         assert re.search(f"What to do about {rule}( of [a-z]+-0)?: {re.escape(text)}\n", said), rule
 
 
+def test_advice_for_warnings_takes_no_place_of_advice_for_errors(tmp_path: Path, capsys: Captured) -> None:
+    source = LogDirectory(tmp_path / "logs")
+    for number in range(12):
+        partition = source.partition(f"a-{number}")
+        partition.append(5)
+        (partition.path / f"{0:020d}.index").write_bytes(struct.pack(">iiii", 3, 9, 2, 8))
+    names = ("b-0", "b-1", "b-2")
+    for name in names:
+        source.partition(name).append(15)
+        file = source.path / name / f"{0:020d}.log"
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    source.high_watermarks(**{f"a_{n}": 5 for n in range(12)}, **{f"b_{n}": 15 for n in range(3)})
+    assert main(["verify", str(source.path)]) == 2
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("What to do")]
+    logs = [re.sub("What to do about [a-z-]+ of ([ab]-[0-9]+): .*", r"\1", line) for line in lines[:-1]]
+    rest = [log for log in logs if log not in names]
+    assert logs == [*names, *rest]
+    assert rest[0].startswith("a-")
+    assert len(logs) == 10
+    assert lines[-1] == "What to do about further findings: repeat the command after these."
+
+
 def test_the_summary_counts_logs_by_the_worst_that_was_found(tmp_path: Path, capsys: Captured) -> None:
     batches = [handmade.simple_batch(offset, [(b"k", b"v")]) for offset in range(4)]
     good = b"".join(batches)
