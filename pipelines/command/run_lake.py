@@ -88,6 +88,7 @@ from .summary import (
     meanings_lines,
     open_transaction_lines,
     plan_lines,
+    read_elsewhere_lines,
     refused_lines,
     tables_lines,
     verdict_line,
@@ -643,8 +644,8 @@ def _say(state: LakeState, findings: Sequence[Finding], policies: Policies) -> N
     absent = [each for each in findings if each.rule in (*LOST, "log-gone") and each.severity is Severity.INFO]
     names = {os.path.basename(each.file or ""): each for each in absent}
     accepted = [name for name in names if policies.accepts_gone(name.rpartition("-")[0])]
-    read_elsewhere = [each for name, each in names.items() if name not in accepted and each.rule in LOST]
-    for note in (*accepted_gone_lines(accepted), *(f"note: {each.message}" for each in read_elsewhere)):
+    read_elsewhere = {name: each for name, each in names.items() if name not in accepted and each.rule in LOST}
+    for note in (*accepted_gone_lines(accepted), *read_elsewhere_lines(read_elsewhere)):
         sys.stderr.write(f"{note}\n")
     if noted := [each for each in findings if each.rule == "second-source" and each.severity is Severity.INFO]:
         more = f" The same holds for {len(noted) - 1:,} more." if len(noted) > 1 else ""

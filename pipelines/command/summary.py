@@ -171,7 +171,7 @@ SHOWN_BY_LINES = frozenset({NO_DAMAGE.name, SOURCES_AGREE.name, NO_HANGING_TRANS
 """Checks whose failures the lines about damage, stopped logs, paths and open transactions show."""
 
 LISTED = 20
-"""Maximum number of warnings shown, and of damaged places."""
+"""Maximum number of warnings shown, of damaged places, and of logs that a note names."""
 
 
 def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
@@ -349,7 +349,25 @@ def accepted_gone_lines(names: Collection[str]) -> list[str]:
     """The logs without a directory that the policy on_gone accepts, in one line: later ones are not overlooked."""
     if not names:
         return []
-    return [f"note: on_gone accepts that these logs have no directory any more: {', '.join(names)}"]
+    return [f"note: on_gone accepts that these logs have no directory any more: {_named(names)}"]
+
+
+def read_elsewhere_lines(findings: Mapping[str, Finding]) -> list[str]:
+    """The logs whose directory is missing, and which the lake reads from another one, in one line.
+
+    Args:
+        findings: By topic partition.
+    """
+    if not findings:
+        return []
+    (_, finding), *others = findings.items()
+    more = f" The same holds for {_named([name for name, _ in others])}." if others else ""
+    return [f"note: {finding.message}{more}"]
+
+
+def _named(names: Collection[str]) -> str:
+    more = len(names) - LISTED
+    return ", ".join([*names][:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:

@@ -158,8 +158,11 @@ class WhyGone:
         if self.policies.accepts_gone(log.topic):
             return "The policy on_gone of the topic accepts that."
         source = self._sources.get(str(log))
+        if source is None or is_gone(source):
+            return ""
         return (
-            "" if source is None or is_gone(source) else f"The lake reads it from {source}: this line is out of date."
+            f"The lake reads it from {source}, so it loses nothing. If the directory was not moved, the copy here is "
+            "lost."
         )
 
 

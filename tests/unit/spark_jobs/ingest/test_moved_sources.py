@@ -376,21 +376,24 @@ def test_a_stale_line_of_a_log_that_the_lake_reads_elsewhere_is_information(
 ) -> None:
     first, second = disks
     lake = tmp_path / "lake"
-    for name in ("orders-0", "orders-1"):
+    for name in ("orders-0", "orders-1", "orders-2"):
         first.partition(name).append(10)
-    first.high_watermarks(orders_0=10, orders_1=10)
-    first.checkpoint("recovery-point", orders_0=10, orders_1=10)
+    first.high_watermarks(orders_0=10, orders_1=10, orders_2=10)
+    first.checkpoint("recovery-point", orders_0=10, orders_1=10, orders_2=10)
     turn(lake, first.path)
-    (first.path / "orders-1").rename(second.path / "orders-1")
-    second.high_watermarks(orders_1=10)
-    move = ["run", str(second.path), "--lake", str(lake), "--topic", "orders", "--partition", "1", "--move-source"]
+    for name in ("orders-1", "orders-2"):
+        (first.path / name).rename(second.path / name)
+    second.high_watermarks(orders_1=10, orders_2=10)
+    move = ["run", str(second.path), "--lake", str(lake), "--topic", "orders", "--move-source"]
+    move += ["--partition", "1", "--partition", "2"]
     assert main(move) == 0, capsys.readouterr().err
     for _ in range(2):
         capsys.readouterr()
         assert main(["run", str(first.path), "--lake", str(lake)]) == 0
-        [said] = [line for line in capsys.readouterr().err.splitlines() if "orders-1" in line]
+        [said] = [line for line in capsys.readouterr().err.splitlines() if "orders-1" in line or "orders-2" in line]
         assert said.startswith(f"note: {first.path}/recovery-point-offset-checkpoint names orders-1 (with offsets up ")
-        assert said.endswith(f"The lake reads it from {second.path}/orders-1: this line is out of date.")
+        why = f"The lake reads it from {second.path}/orders-1, so it loses nothing. If the directory was not moved, "
+        assert said.endswith(f"{why}the copy here is lost. The same holds for orders-2.")
     shutil.rmtree(second.path / "orders-1")
     assert main(["run", str(first.path), "--lake", str(lake)]) == 2, "no directory has it any more"
 
