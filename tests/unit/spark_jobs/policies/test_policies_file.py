@@ -234,7 +234,7 @@ def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
         ("lake:\n  ingest: evry\n  alerts.webhook: http://127.0.0.1/b,c  # ours\n", "http://127.0.0.1/b,c"),
         ("lake:\n  alerts.webhook: http://127.0.0.1/b,c\n ingest: [\n", "http://127.0.0.1/b,c"),
         ('topics: [\nlake: {alerts.webhook: "env:HOOK"}\n', "env:HOOK"),
-        ("lake:\n  # alerts.webhook: http://127.0.0.1\n  ingest: [\n", None),
+        ("lake:\n  # alerts.webhook: http://127.0.0.1/\n  ingest: [\n", None),
         ("lake: {alerts.webhook: gopher}", None),
         ("topics: {}", None),
     ],
