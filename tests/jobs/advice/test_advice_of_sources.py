@@ -91,7 +91,8 @@ def test_a_lake_whose_source_is_dead_gives_a_log_directory_with_the_printed_comm
     assert shown.stdout == ""
     assert re.findall("recover: orders-0: .*log_end_offset 30, losses 0", shown.stderr)
     assert json.loads((here / "new.jsonl").read_text())["job"] == "recover"
-    assert said(lake.capsys, "verify", here / "new")[0] == 0
+    code, verified = said(lake.capsys, "verify", here / "new")
+    assert (code, re.findall("^(?:warning|error) ([a-z-]+)", verified, re.M)) == (1, ["no-meta-properties"]), verified
     again = Lake(tmp_path / "again", LogDirectory(here / "new"), lake.log, lake.capsys)
     again.run()
     assert again.offsets() == {*range(30)}
