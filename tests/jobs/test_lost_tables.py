@@ -171,8 +171,8 @@ def test_a_damaged_table_of_a_topic_that_no_policy_names_any_more_has_no_command
     made.policies.write_text(POLICIES.replace("    latest: delete\n", ""))
     with without_spark():
         assert main(["verify", made.path]) == 2
-    said = capsys.readouterr().out
-    assert ("No policy of the lake asks for this table any more" in said, commands_in(said)) == (True, []), said
+    [error] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("error ")]
+    assert ("No policy of the lake asks for this table any more" in error, commands_in(error)) == (True, []), error
 
 
 def test_a_table_of_a_topic_that_was_never_made_is_not_lost(
