@@ -43,7 +43,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -111,8 +111,9 @@ class Policies:
 
         It is no warning: the process that posts may have another environment.
         """
-        name = (self.lake.alerts_webhook or "").partition("env:")[2]
-        if not name or os.environ.get(name):
+        webhook = self.lake.alerts_webhook or ""
+        name = webhook.removeprefix(VARIABLE_PREFIX)
+        if name == webhook or os.environ.get(name):
             return []
         said = f"alerts.webhook is in the environment variable {name}, which is not set here"
         return [f"note: {self.path}: {said}. Without it the sensor alerts posts nothing."]
@@ -174,20 +175,39 @@ def read_policies(path: str | None) -> Policies:
 
 
 def stated_webhook(path: str | None) -> str | None:
-    """Return `alerts.webhook` of a policies file in which other lines may have mistakes; None: it states none."""
+    """Return `alerts.webhook` of a policies file in which other lines may have mistakes; None: not exactly one."""
     try:
         with open(path or "", encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:
         return None
-    lines = text.splitlines()
-    for part in (text, *lines, *(f"lake:\n {line.strip()}" for line in lines)):  # a line alone, if the text is no YAML
+    parts: Iterable[str] = (text,)
+    try:
+        yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        parts = _lines_of_lake(text)
+    found: list[str] = []
+    for part in parts:
         reader = _Reader(path or "")
         with contextlib.suppress(UsageError):
             reader.read(part)
+        if reader.repeated & {"lake", "alerts.webhook"}:
+            return None
         if "alerts_webhook" in reader.lake:
-            return str(reader.lake["alerts_webhook"])
-    return None
+            found.append(str(reader.lake["alerts_webhook"]))
+    return found[0] if len(found) == 1 else None
+
+
+def _lines_of_lake(text: str) -> Iterator[str]:
+    """Each line of the section `lake` as a file of its own: the text is no YAML."""
+    is_of_lake = False
+    for line in text.splitlines():
+        if line[:1].strip() not in ("", "#"):  # it begins a section
+            is_of_lake = line.startswith("lake:")
+            if is_of_lake:
+                yield line
+        elif is_of_lake:
+            yield f"lake:\n {line.strip()}"
 
 
 def parse_policies(text: str, name: str = "policies.yaml") -> Policies:
@@ -213,6 +233,8 @@ class _Reader:
         self._mistakes: list[str] = []
         self.lake: dict[str, object] = {}
         """Settings of the lake by field, without those that have a mistake."""
+        self.repeated: set[str] = set()
+        """Keys that a mapping has twice."""
 
     def read(self, text: str) -> Policies:
         try:
@@ -220,9 +242,10 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
-            raise UsageError(f"{self._name}, {place}: not YAML: {error.problem or error.context}.") from error
+            why = error.problem or error.context
+            raise UsageError(f"{self._name}, {place}: not YAML: {why}.") from None  # it quotes the file
         except (yaml.YAMLError, RecursionError) as error:
-            raise UsageError(f"{self._name}: not YAML: {error}.") from error
+            raise UsageError(f"{self._name}: not YAML: {error}.") from None
         if root is None:
             return Policies(path=self._name)
         policies: list[TopicPolicy] = []
@@ -234,7 +257,7 @@ class _Reader:
             elif key.value == "lake":
                 self.lake |= self._values(value, "'lake'", LAKE_SETTINGS, "the lake")
             else:
-                self._note(key, f"{key.value!r} is not known here; the file has the entries 'topics' and 'lake'")
+                self._note(key, f"{_quoted(key.value)} is not known here; the file has the entries 'topics' and 'lake'")
         if self._mistakes:
             raise UsageError("\n".join(self._mistakes))
         names = {setting.field: name for name, setting in LAKE_SETTINGS.items()}
@@ -243,9 +266,11 @@ class _Reader:
 
     def _policy(self, pattern: yaml.ScalarNode, body: yaml.Node) -> TopicPolicy:
         if not re.fullmatch(r"[A-Za-z0-9._\-*?\[\]!]+", pattern.value):
-            self._note(pattern, f"{pattern.value!r} matches no topic: names have letters, digits, '.', '_' and '-'")
+            self._note(
+                pattern, f"{_quoted(pattern.value)} matches no topic: names have letters, digits, '.', '_' and '-'"
+            )
         noted = len(self._mistakes)
-        fields = self._values(body, f"the policy of {pattern.value!r}", SETTINGS, "a policy")
+        fields = self._values(body, f"the policy of {_quoted(pattern.value)}", SETTINGS, "a policy")
         if len(self._mistakes) > noted:
             raise _Mistake
         if fields.get("parquet_codec", ZSTD) != ZSTD and "parquet_level" in fields:
@@ -259,7 +284,7 @@ class _Reader:
         )
         if "cleanup_policy" not in fields:
             if "settings_from" not in fields and (not fields or fields.keys() - _REMOVE_NOTHING):
-                self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
+                self._refuse(pattern, f"the policy of {_quoted(pattern.value)} does not state its cleanup.policy")
             fields["cleanup_policy"] = ()
         return TopicPolicy(pattern.value, lines=lines, **fields)  # type: ignore[arg-type]
 
@@ -271,7 +296,7 @@ class _Reader:
             if setting is None:
                 near = difflib.get_close_matches(key.value, settings, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(settings)}"
-                self._note(key, f"{key.value!r} is not a setting of {whose}; {hint}")
+                self._note(key, f"{_quoted(key.value)} is not a setting of {whose}; {hint}")
                 continue
             with contextlib.suppress(_Mistake):
                 fields[setting.field] = self._value(setting, value)
@@ -291,8 +316,10 @@ class _Reader:
                 return self._names(setting.name, node)
             case PlaceList():
                 return self._places(setting.name, node)
-            case WholeNumber() | Ratio() | Pace() | WebAddress() | TopicOrAddress() | Name() as values:
+            case WholeNumber() | Ratio() | Pace() | Name() as values:
                 return self._number(setting.name, node, values.parse)
+            case WebAddress() | TopicOrAddress() as values:
+                return self._address(setting.name, node, values)
 
     def _path(self, name: str, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
@@ -309,9 +336,18 @@ class _Reader:
             self._refuse(node, f"{name} is {error}")
         return text if text.startswith(VARIABLE_PREFIX) else path
 
+    def _address(self, name: str, node: yaml.Node, values: WebAddress | TopicOrAddress) -> str:
+        """An address, which may hold a secret. No error shows the text."""
+        if not isinstance(node, yaml.ScalarNode):
+            self._refuse(node, f"{name} must be one text")
+        try:
+            return values.parse(node.value)
+        except ValueError as error:
+            self._refuse(node, f"{name} is {error}")
+
     def _choice(self, name: str, node: yaml.Node, words: tuple[str, ...]) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.value not in words:
-            said = repr(node.value) if isinstance(node, yaml.ScalarNode) else "no single word"
+            said = _quoted(node.value) if isinstance(node, yaml.ScalarNode) else "no single word"
             self._refuse(node, f"{name} is {said}; known are {', '.join(words)}")
         return str(node.value)
 
@@ -324,7 +360,7 @@ class _Reader:
             self._refuse(node, "cleanup.policy must be delete, compact, or both")
         for word in words:
             if word not in CLEANUP_POLICIES:
-                self._refuse(node, f"cleanup.policy has {word!r}; known are {', '.join(CLEANUP_POLICIES)}")
+                self._refuse(node, f"cleanup.policy has {_quoted(word)}; known are {', '.join(CLEANUP_POLICIES)}")
         return tuple(sorted(set(words)))
 
     def _names(self, name: str, node: yaml.Node) -> tuple[str, ...]:
@@ -356,7 +392,7 @@ class _Reader:
         try:
             return convert(node.value)
         except ValueError as error:
-            self._refuse(node, f"{name} is {node.value!r}: {error}")
+            self._refuse(node, f"{name} is {_quoted(node.value)}: {error}")
 
     def _entries(self, node: yaml.Node, what: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
@@ -367,7 +403,8 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 self._note(key, f"{what} has a key that is no word")
             elif key.value in seen:
-                self._note(key, f"{what} has {key.value!r} twice")
+                self.repeated.add(key.value)
+                self._note(key, f"{what} has {_quoted(key.value)} twice")
             else:
                 seen.add(key.value)
                 yield key, value
@@ -379,6 +416,11 @@ class _Reader:
     def _refuse(self, node: yaml.Node, why: str) -> NoReturn:
         self._note(node, why)
         raise _Mistake
+
+
+def _quoted(text: str) -> str:
+    """A text of the file for an error. An address is not shown: it may hold a secret."""
+    return "an address" if "://" in text else repr(text)
 
 
 def _is_null(node: yaml.ScalarNode) -> bool:

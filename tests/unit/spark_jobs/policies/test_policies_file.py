@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from logcore.logs.model.broker_line import BrokerLine
@@ -222,6 +224,42 @@ def test_a_mistake_is_refused_with_its_place(text, place, words):
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("lake:\n  alerts.webhook: ftp://127.0.0.1/hidden", "line 2, column 19: alerts.webhook is not an http"),
+        ("lake: {alerts.webhook: hooks/hidden}", "line 1, column 24: alerts.webhook is not an http or https address"),
+        ("topics: {a: {decode.schemas: 'user:hidden@a'}}", "column 30: decode.schemas is neither the name of a topic"),
+        (
+            "lake: {alerts.webhook:https://127.0.0.1/hidden}",
+            "column 8: an address is not a setting of the lake; did you mean",
+        ),
+        ("lake: {ingest: 'https://127.0.0.1/hidden'}", "column 16: ingest is an address: known are"),
+        ("lake: {nightly: 'https://127.0.0.1/hidden'}", "column 17: nightly is an address; known are plan, apply"),
+        ("topics: {a: {cleanup.policy: 'https://127.0.0.1/hidden'}}", "cleanup.policy has an address; known are"),
+        ("topics: {'https://127.0.0.1/hidden': {}}", "column 10: an address matches no topic"),
+        ("topics: {'https://127.0.0.1/hidden': {retention.ms: 1}}", "the policy of an address does not state"),
+        ("topics: {'https://127.0.0.1/hidden': [], 'https://127.0.0.1/hidden': {}}", "'topics' has an address twice"),
+        ("https://127.0.0.1/hidden: {}", "line 1, column 1: an address is not known here"),
+    ],
+)
+def test_a_refused_text_that_may_hold_a_secret_is_not_shown(text, says):
+    message = refusal(text)
+    assert says in message
+    assert "hidden" not in message
+
+
+def test_no_trace_of_a_text_that_is_no_yaml_shows_it():
+    text = "lake:\n  alerts.webhook: https://127.0.0.1/hidden: [\n"
+    with pytest.raises(UsageError) as refused:
+        parse_policies(text)
+    assert "hidden" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_note_about_a_variable_shows_nothing_of_an_address():
+    assert parse_policies("lake: {alerts.webhook: 'https://127.0.0.1/?of=env:hidden'}").unset_notes() == []
+
+
 def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
     with pytest.raises(UsageError, match=r"gone\.yaml can't be read"):
         read_policies(str(tmp_path / "gone.yaml"))
@@ -233,9 +271,14 @@ def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
         ("lake: {alerts.webhook: 'http://127.0.0.1/b,c'}\ntopics: {a: {on_gon: warn}}", "http://127.0.0.1/b,c"),
         ("lake:\n  ingest: evry\n  alerts.webhook: http://127.0.0.1/b,c  # ours\n", "http://127.0.0.1/b,c"),
         ("lake:\n  alerts.webhook: http://127.0.0.1/b,c\n ingest: [\n", "http://127.0.0.1/b,c"),
+        ("lake:\n# ours\n  alerts.webhook: http://127.0.0.1/\n ingest: [\n", "http://127.0.0.1/"),
         ('topics: [\nlake: {alerts.webhook: "env:HOOK"}\n', "env:HOOK"),
         ("lake:\n  # alerts.webhook: http://127.0.0.1/\n  ingest: [\n", None),
         ("lake: {alerts.webhook: gopher}", None),
+        ("lake:\n  ingest: [\ntopics:\n  a:\n    alerts.webhook: http://127.0.0.1/a\n", None),
+        ("lake:\n  alerts.webhook: http://127.0.0.1/a\n  alerts.webhook: http://127.0.0.1/b\n  ingest: [\n", None),
+        ("lake: {alerts.webhook: 'http://127.0.0.1/a', alerts.webhook: 'http://127.0.0.1/b'}", None),
+        ("lake:\n  alerts.webhook: gopher\ntopics: {a: {alerts.webhook: 'http://127.0.0.1/a'}}", None),
         ("topics: {}", None),
     ],
 )
