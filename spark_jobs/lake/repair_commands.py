@@ -157,7 +157,13 @@ def no_lake(named: str) -> str:
     if storage.has_files(storage.join(lake, "tables")):
         return f"{said} If it was lost, `{run_command(lake)}` writes a new one."
     with suppress(registry.RegistryError):
-        for path, known in registry.registrations(registry.home()).lakes.items():
+        lakes = registry.registrations(registry.home()).lakes
+        if lake in lakes:
+            if storage.is_remote(lake):
+                return said
+            said = said if os.path.lexists(lake) else f"There is no directory {shown(lake)}."
+            return f"{said} Mount it, or put it back."
+        for path, known in lakes.items():
             if known.name == os.path.basename(lake):
                 return f"{said} The lake that is registered as {shown(known.name)} is {shown(path)}."
     return said

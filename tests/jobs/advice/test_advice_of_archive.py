@@ -316,3 +316,14 @@ def test_the_name_of_a_registered_lake_is_answered_with_its_path(lake: Lake) -> 
         code, printed = said(lake.capsys, command, "lake")
         assert code in (3, 64)
         assert f"The lake that is registered as lake is {lake.path}." in printed
+
+
+def test_a_registered_lake_that_is_gone_or_not_mounted_is_not_answered_with_its_own_path(lake: Lake) -> None:
+    assert lake.run()[0] == 0
+    lake.path.rename(lake.path.parent / "away")
+    printed = [said(lake.capsys, command, lake.path)[1] for command in ("status", "runs")]
+    assert all(f"There is no directory {lake.path}. Mount it, or put it back." in each for each in printed)
+    lake.path.mkdir()
+    printed += [said(lake.capsys, command, lake.path)[1] for command in ("status", "runs")]
+    assert all("it has no lake.json. Mount it, or put it back." in each for each in printed[2:])
+    assert not any("registered as" in each for each in printed)
