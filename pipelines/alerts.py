@@ -37,7 +37,7 @@ from logcore.logs.model.findings import Severity
 from spark_jobs.errors import JobError, StorageError, UsageError
 from spark_jobs.lake.view.alarms import UNREAD_LAKE, Problem, problems_of, problems_of_files, run_problems
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, is_lake, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
 from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks
@@ -196,11 +196,15 @@ def post_alerts(
         if not lake.is_there and lake.key not in known:
             continue  # it may not be made yet
         try:
-            problems += _problems(lake, policies, now_ms)
+            found = _problems(lake, policies, now_ms)
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted
             continue
+        if found is None:
+            after[lake.key] = posted
+            continue
+        problems += found
         unset = policies.unset_notes()
         if unset and not posted.is_unset:
             warn(f"The lake {lake.path} posts no alerts: {unset[0].removeprefix('note: ')}")
@@ -228,16 +232,16 @@ def _policies(lake: RegisteredLake, last_webhook: str | None) -> tuple[Policies,
         return Policies(lake=of_lake, path=lake.policies), [Problem(UNREAD_LAKE, "the policies", what, command)]
 
 
-def _problems(lake: RegisteredLake, policies: Policies, now_ms: int) -> list[Problem]:
-    """What is wrong with a lake.
+def _problems(lake: RegisteredLake, policies: Policies, now_ms: int) -> list[Problem] | None:
+    """What is wrong with a lake; None: its first run is under way.
 
     Raises:
         JobError, OSError: That is not known now.
     """
     command = f"loglake doctor --lake {quote(lake.path)}"
-    if not lake.is_there:
-        return [Problem(UNREAD_LAKE, "the lake", lake.why_no_lake, command)]
     try:
+        if not is_lake(lake.path):
+            return None if lake.is_busy(now_ms) else [Problem(UNREAD_LAKE, "the lake", lake.why_no_lake, command)]
         newest = newest_run_of_each_job(lake.path, (INTAKE_JOB,))
         # First: the others leave out sources that do not answer.
         of_runs = list(run_problems(lake.path, run_ends(lake.path, newest)[INTAKE_JOB], now_ms, policies.lake.ingest))
@@ -251,8 +255,8 @@ def _problems(lake: RegisteredLake, policies: Policies, now_ms: int) -> list[Pro
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address holds no secret: it names a variable, or only a host."""
-    return re.fullmatch(r"env:\w+|https?://[^/@?#]+/?", address) is not None
+    """Whether an address holds no secret: it names a variable, an IP address or localhost. A name may be a secret."""
+    return re.fullmatch(r"env:\w+|https?://(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?/?", address) is not None
 
 
 def _posted(

@@ -138,7 +138,7 @@ def _if_usable(lake: RegisteredLake, request: Callable[[RegisteredLake], Tick]) 
         Failure: Its registration or its policies cannot be used.
     """
     if not lake.is_there:
-        return dg.SkipReason(f"The lake {lake.path} is left out: there is no such directory.")
+        return dg.SkipReason(f"The lake {lake.path} is left out: its directory is gone or has no lake.")
     try:
         return request(read_registered(lake.path))
     except UsageError as error:

@@ -112,7 +112,7 @@ def evaluate(path: str, cursor: str | None, now_ms: int, status: RunStatus) -> d
     try:
         lake = read_registered(path)
         if not lake.is_there:
-            return _skipped(f"The lake {path} is not examined: there is no such directory.", cursor)
+            return _skipped(f"The lake {path} is not examined: its directory is gone or has no lake.", cursor)
         if not lake.is_watched_by_sensor:
             return _skipped("The policies of this lake state another value of ingest.", cursor)
         sources = [source for intake in lake.intakes for source in intake.sources]

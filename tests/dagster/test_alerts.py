@@ -18,6 +18,7 @@ from pipelines.catalog.names import LAKE_TAG
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import StorageError
 from spark_jobs.lake.setup.registry import remember
+from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
@@ -332,15 +333,17 @@ def test_policies_that_are_gone_are_an_alert_to_the_last_address_if_it_holds_no_
     assert SECRET not in (ticks.cursor or "")
 
 
-@pytest.mark.parametrize("how", ["is gone", "is damaged", "does not answer"])
+@pytest.mark.parametrize("how", ["is gone", "is not mounted", "is damaged", "does not answer"])
 def test_a_lake_that_cannot_be_examined_has_no_end_of_its_problems(
     lake: str, receiver: Receiver, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = Ticks()
     ticks.tick()
     away = Path(f"{lake}-away")
-    if how == "is gone":
+    if how in ("is gone", "is not mounted"):
         Path(lake).rename(away)
+        if how == "is not mounted":
+            Path(lake).mkdir()
     elif how == "is damaged":
         for commit in Path(lake, "tables", "logs", "_delta_log").glob("*.json"):
             commit.write_bytes(b"\xff")
@@ -352,10 +355,39 @@ def test_a_lake_that_cannot_be_examined_has_no_end_of_its_problems(
     is_known = how != "does not answer"
     assert [document["counts"] for document in receiver.documents[1:]] == [{"unread-lake": 1}] * is_known
     assert len(ticks.warnings) == (0 if is_known else 3)
-    if how == "is gone":
+    if away.exists():
         away.rename(lake)
         ticks.tick(NOON + 9 * MINUTE)
         assert receiver.documents[-1]["counts"] == {"damage": 1}
+
+
+def test_a_lake_whose_first_run_is_under_way_has_no_problem(lake: str, receiver: Receiver) -> None:
+    ticks = Ticks()
+    ticks.tick()
+    Path(lake).rename(f"{lake}-away")
+    with lease.hold(lake, "loglake run"):
+        ticks.tick(NOON + MINUTE)
+
+    assert [document["counts"] for document in receiver.documents] == [{"damage": 1}]
+    assert ticks.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_kept"),
+    [
+        ("env:HOOK", True),
+        ("http://127.0.0.1:9095", True),
+        ("https://[::1]:9095/", True),
+        ("http://localhost", True),
+        ("https://hooks.test", False),
+        ("https://t0ken.hooks.test/", False),
+        ("http://127.0.0.1/t0ken", False),
+        ("http://user:t0ken@localhost", False),
+        ("http://localhost?t0ken", False),
+    ],
+)
+def test_an_address_is_kept_only_if_no_part_of_it_may_be_a_secret(address: str, is_kept: bool) -> None:
+    assert module._is_public(address) == is_kept
 
 
 def _raise_store_error(lake: str) -> None:

@@ -182,26 +182,30 @@ def test_a_broken_lake_is_named_and_the_others_go_on(
     segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(b"x")
-    good, gone, lost = (str(tmp_path / name) for name in ("good", "gone", "lost"))
-    for lake in (good, gone, lost):
+    good, gone, lost, unmounted = (str(tmp_path / name) for name in ("good", "gone", "lost", "unmounted"))
+    for lake in (good, gone, lost, unmounted):
         remember(lake, Intake((str(tmp_path / "logs"),)))
     remember(lost, Intake((str(tmp_path / "logs"),), policies=str(tmp_path / "not-there.yaml")))
     (Path(gone) / "sources.json").unlink()
     Path(gone).rmdir()
+    (Path(unmounted) / "sources.json").unlink()
 
-    ticks = [evaluate(lake, "{}", NOON, lambda run_key: None) for lake in (good, gone)]
-    nightly = [night(define(), instance, f"{name}__nightly_maintenance", NIGHT) for name in ("good", "gone")]
+    ticks = [evaluate(lake, "{}", NOON, lambda run_key: None) for lake in (good, gone, unmounted)]
+    nightly = [
+        night(define(), instance, f"{name}__nightly_maintenance", NIGHT) for name in ("good", "gone", "unmounted")
+    ]
 
-    assert [len(each.run_requests or []) for each in ticks] == [1, 0]
+    assert [len(each.run_requests or []) for each in ticks] == [1, 0, 0]
     assert gone in ticks[1].skip_reason.skip_message
     assert ticks[1].cursor == "{}"
-    assert [len(requests) for requests in nightly] == [1, 0]
+    assert [len(requests) for requests in nightly] == [1, 0, 0]
     with pytest.raises(dg.DagsterUserCodeExecutionError) as failed:
         night(define(), instance, "lost__nightly_maintenance", NIGHT)
     assert f"Nothing is started for the lake {lost}: The policies " in str(failed.value.user_exception)
     with pytest.raises(dg.Failure, match=f"Nothing is started for the lake {lost}: The policies "):
         tick(define(), instance, "lost__new_segments", "{}")
     assert not Path(gone).exists()
+    assert not list(Path(unmounted).iterdir())
 
 
 def test_a_home_inside_a_lake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

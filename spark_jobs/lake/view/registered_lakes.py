@@ -21,7 +21,7 @@ from spark_jobs.lake.decoded.topic_tables import remembered_tables
 from spark_jobs.lake.repair_commands import ingest_command, no_lake, run_command
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import lake_names, registry
-from spark_jobs.lake.setup.identity import read_identity
+from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.setup.registry import Registration
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.policies.lake_settings import ON_CLOSED_SEGMENTS
@@ -76,8 +76,11 @@ class RegisteredLake:
 
     @property
     def is_there(self) -> bool:
-        """Whether its directory exists; True for a lake in a store, which is not accessed here."""
-        return storage.is_remote(self.path) or os.path.isdir(self.path)
+        """Whether its directory has a lake or its sources, which an empty mount point has not; True for a lake in a
+        store, which is not accessed here.
+        """
+        files = (os.path.join(self.path, name) for name in (LAKE_FILE, registry.HINT_FILE))
+        return storage.is_remote(self.path) or any(map(os.path.lexists, files))
 
     @property
     def why_no_lake(self) -> str:
@@ -86,7 +89,7 @@ class RegisteredLake:
 
     def is_busy(self, now_ms: int) -> bool:
         """Return whether a process works on it."""
-        return self.is_there and lease.is_held(self.path, now_ms)
+        return (storage.is_remote(self.path) or os.path.isdir(self.path)) and lease.is_held(self.path, now_ms)
 
     @property
     def policy(self) -> LakePolicy:
