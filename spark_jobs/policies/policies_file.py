@@ -319,7 +319,7 @@ class _Reader:
             case WholeNumber() | Ratio() | Pace() | Name() as values:
                 return self._number(setting.name, node, values.parse)
             case WebAddress() | TopicOrAddress() as values:
-                return self._address(setting.name, node, values)
+                return self._secret(setting.name, node, values)
 
     def _path(self, name: str, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or _is_null(node):
@@ -327,17 +327,12 @@ class _Reader:
         return os.path.join(os.path.dirname(self._name), node.value)
 
     def _place(self, name: str, node: yaml.Node, values: VariableOrPath) -> str:
-        """A variable or a path. No error shows the text: it may be what belongs there."""
         path = self._path(name, node)
-        assert isinstance(node, yaml.ScalarNode)
-        try:
-            text = values.parse(node.value)
-        except ValueError as error:
-            self._refuse(node, f"{name} is {error}")
+        text = self._secret(name, node, values)
         return text if text.startswith(VARIABLE_PREFIX) else path
 
-    def _address(self, name: str, node: yaml.Node, values: WebAddress | TopicOrAddress) -> str:
-        """An address, which may hold a secret. No error shows the text."""
+    def _secret(self, name: str, node: yaml.Node, values: WebAddress | TopicOrAddress | VariableOrPath) -> str:
+        """A text that may hold a secret. No error shows it."""
         if not isinstance(node, yaml.ScalarNode):
             self._refuse(node, f"{name} must be one text")
         try:
