@@ -294,7 +294,7 @@ class _Reader:
         for key, value in self._entries(body, what):
             setting = settings.get(key.value)
             if setting is None:
-                near = difflib.get_close_matches(key.value, settings, 1)
+                near = difflib.get_close_matches(key.value.partition("://")[0], settings, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(settings)}"
                 self._note(key, f"{_quoted(key.value)} is not a setting of {whose}; {hint}")
                 continue
