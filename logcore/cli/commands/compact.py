@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding], notes: CommandNotes
     ) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
-        maintenance.say_lost_offsets(arguments, notes, is_compacted=True)  # whatever policy is stated
+        maintenance.say_lost_offsets(arguments, notes, is_compacted=settings.is_compacted)
         # For many partitions this import takes longer than the cleaning.
         from logcore.cli.entry_points import load_snappy_java
         from logcore.columns.engines import new_cleaner
