@@ -155,6 +155,7 @@ def test_lakes_at_any_path_and_on_object_stores_have_sensors_and_schedules(
     for lake in lakes:
         remember(lake, Intake((str(tmp_path / "logs"),)))
     Path(lakes[0]).mkdir(parents=True)
+    (Path(lakes[0]) / "sources.json").write_text("the hint of others")
 
     for name in ("away", "shop"):
         assert len(night(define(), instance, f"{name}__nightly_maintenance", NIGHT)) == 1
