@@ -177,12 +177,13 @@ class ProducerStates:
             return
         self._reload(log_start, end_offset)
         if end_offset > self.map_end:
+            last = segments[max(bisect_right(segments, end_offset, key=_base_offset) - 1, 0)] if segments else None
             for segment in _between(segments, self.map_end, end_offset):
                 start = max(segment.base_offset, self.map_end, log_start)
                 self.map_end = start
                 if segment.base_offset in at_bases:
                     self.take_snapshot()
-                self._replay(segment, start, end_offset)
+                self._replay(segment, start, end_offset if segment is last else None)
         self.map_end = end_offset
         self.take_snapshot()
 
@@ -209,11 +210,17 @@ class ProducerStates:
             return
         self.map_end = self._taken_at = log_start
 
-    def _replay(self, segment: ReplayedSegment, start: int, end_offset: int) -> None:
+    def _replay(self, segment: ReplayedSegment, start: int, end_offset: int | None) -> None:
+        """Replay a segment up to an offset.
+
+        None: all of it, which is so if the next segment begins at or below the offset. A damaged batch may have offsets
+        above those of the next segment.
+        """
         try:
             content = segment.content  # referenced during the walk
+            end = None if end_offset is None else next((position for position, _ in segment.batches(end_offset)), None)
             for position, header in segment.batches(start):
-                if header.last_offset >= end_offset:
+                if end is not None and position >= end:
                     return
                 if header.producer_id < 0:
                     continue
