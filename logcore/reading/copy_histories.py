@@ -21,17 +21,16 @@ from logcore.logs.growth.histories import (
     CopyVerdict,
     HeldBatches,
     PairDifference,
-    Range,
     cleaned_away,
     compare_histories,
     held_batches,
-    joined_ranges,
     without_moved,
 )
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import NO_EXPLANATION
 from logcore.logs.model.remote_tier import below_start_finding
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.ranges import Range, joined
 from logcore.reading.compared_copies import ComparedCopies, holes_of
 from logcore.reading.consumer_log import ConsumerLog
 from logcore.reading.read_options import Notes, OffsetRange, ReadRules
@@ -111,7 +110,7 @@ def compare_log(logs: Sequence[SourceLog], copies: ComparedCopies, notes: Notes)
         for lacking, ranges in ((left, each.only_right), (right, each.only_left)) if each.parts_at is None else ():
             start, end = histories[lacking].log_start_offset, histories[lacking].log_end_offset
             lacks[lacking] += [(max(first, start), min(last, end)) for first, last in ranges if last > start]
-    holes = [joined_ranges((start, end) for start, end in ranges if start < end) for ranges in lacks]
+    holes = [joined(ranges) for ranges in lacks]
     known = [
         LogCopy(log, history.log_end_offset, (len(history.damaged),), lost, (*history.batches.epochs[-1:], -1)[0], less)
         for log, history, lost, less in zip(logs, histories, holes, cleaned_away(histories), strict=True)
@@ -198,7 +197,7 @@ def _decided(logs: Sequence[SourceLog], histories: Sequence[CopyHistory], left: 
 
 def _contents(log: SourceLog, visible: Sequence[Range], damaged: Iterable[Range]) -> Iterator[RecordContent]:
     """The visible records of a copy, without those of offsets that are damaged in one of the copies."""
-    left_out = joined_ranges(damaged)
+    left_out = joined(damaged)
     for segment in log.segments if visible else ():
         following = log.next_base_offset(segment)
         if (following is not None and following <= visible[0][0]) or segment.base_offset >= visible[-1][1]:
@@ -239,7 +238,7 @@ def _history(log: SourceLog, logs: Sequence[SourceLog], notes: Notes, *, is_comp
         high_watermark=log.high_watermark,
         stated_epochs=log.leader_epochs,
         batches=reader.held,
-        damaged=joined_ranges(reader.damaged),
+        damaged=joined(reader.damaged),
         lost=() if is_cleaned else tuple(holes_of(log, logs)),
         is_cleaned=is_cleaned,
     )

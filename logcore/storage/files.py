@@ -12,12 +12,13 @@ import mmap
 import os
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
+from logcore.ranges import joined
 from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown, unreadable
 
 CHUNK = 8 << 20
@@ -359,17 +360,6 @@ def _read(
             raise SourceChanged(f"it ended at byte {start}, {end - start} bytes early", file=shown(path))
         yield start, chunk
         start += len(chunk)
-
-
-def joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join adjacent ranges; the input ascends."""
-    found: list[tuple[int, int]] = []
-    for low, high in ranges:
-        if found and low <= found[-1][1]:
-            found[-1] = found[-1][0], max(high, found[-1][1])
-        else:
-            found.append((low, high))
-    return tuple(found)
 
 
 def _sum_zeros(digest: hashlib._Hash, count: int) -> None:

@@ -18,8 +18,9 @@ from itertools import takewhile
 
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
+from logcore.ranges import joined
 from logcore.records.batch import LOG_OVERHEAD
-from logcore.storage.files import MOST_SECTORS, joined
+from logcore.storage.files import MOST_SECTORS
 from logcore.storage.machine import processors
 from logcore.storage.objects.object_reads import ObjectVersion
 from logcore.storage.opened_source import open_source

@@ -37,10 +37,11 @@ from typing import Any
 import pyarrow as pa
 
 from logcore.errors import LogError
-from logcore.logs.growth.copies import CopyComparison, Range
+from logcore.logs.growth.copies import CopyComparison
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.rules import RULES, Persistence
+from logcore.ranges import Range
 from logcore.reading.chosen_logs import nothing_chosen
 from logcore.reading.compared_copies import ComparedCopies, not_decided, topic_ids_of
 from logcore.segments.filenames import DirectoryKind, TopicPartition

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from logcore.logs.growth.copies import LogCopy, Range
+from logcore.logs.growth.copies import LogCopy
 from logcore.logs.model.findings import Severity, found
+from logcore.ranges import Range
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end, whole_log_end
 from logcore.segments.filenames import TopicPartition

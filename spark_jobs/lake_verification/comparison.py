@@ -11,6 +11,7 @@ row is equal if both name the same bytes of the source. Columns that users added
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.errors import LogError
+from logcore.ranges import joined
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import Piece, WriteTask, decoded
 from spark_jobs.errors import StorageError
@@ -383,14 +385,10 @@ def _note(ranges: list[Range], log: str, offsets: Offsets, what: str) -> None:
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
-    joined: dict[tuple[str, str], list[list[int]]] = {}
-    for log, start, end, what in sorted(ranges):
-        of_kind = joined.setdefault((log, what), [])
-        if of_kind and of_kind[-1][1] >= start:
-            of_kind[-1][1] = max(of_kind[-1][1], end)
-        else:
-            of_kind.append([start, end])
-    return sorted(Range(log, start, end, what) for (log, what), spans in joined.items() for start, end in spans)
+    spans: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for log, start, end, what in ranges:
+        spans[log, what].append((start, end))
+    return sorted(Range(log, *span, what) for (log, what), of_kind in spans.items() for span in joined(of_kind))
 
 
 def _offsets(rows: pa.RecordBatch) -> Offsets:

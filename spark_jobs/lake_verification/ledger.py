@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from logcore.errors import LogError
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
 from logcore.logs.rules.advice import maintain_command
+from logcore.ranges import Range, joined
 from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
 from spark_jobs.errors import JobError
 from spark_jobs.groups import by_key
@@ -50,7 +51,7 @@ from spark_jobs.lake.segments.ledger_ranges import (
 )
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_in, offsets_of
-from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets, joined
+from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets
 from spark_jobs.lake_verification.state import StateTables, way_out
 from spark_jobs.lake_verification.verified_thing import (
     DataUnreadable,
@@ -120,7 +121,7 @@ class ExpectedOffsets:
                 counts[row.start_offset, row.end_offset] = rows.count(low, high)
             elif low < high:
                 missing += rows.without(low, high)
-        again = joined(sorted(span for low, high in self.withdrawn for span in rows.within(low, high)))
+        again = joined(span for low, high in self.withdrawn for span in rows.within(low, high))
         allowed = sorted([*((row.start_offset, row.end_offset) for row in self.due), *self.withdrawn, *self.late])
         return ComparedOffsets(rows.doubled, missing, again, rows.outside(joined(allowed)), counts)
 
@@ -151,10 +152,10 @@ class ComparedOffsets:
         for part in found:
             counts.update(part.counts)
         return cls(
-            joined(sorted(span for part in found for span in part.doubled)),
-            joined(sorted(span for part in found for span in part.missing)),
-            joined(sorted(span for part in found for span in part.withdrawn)),
-            joined(sorted(span for part in found for span in part.outside)),
+            joined(span for part in found for span in part.doubled),
+            joined(span for part in found for span in part.missing),
+            joined(span for part in found for span in part.withdrawn),
+            joined(span for part in found for span in part.outside),
             counts,
         )
 
@@ -598,7 +599,7 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFi
         yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
 
 
-def _lost_records(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[int, int]]:
+def _lost_records(said: _Said, row: LedgerRow, rows: HeldOffsets) -> tuple[Range, ...]:
     """Offsets of records without a row; empty if the table batches does not show it.
 
     Of a batch with fewer records than offsets, and with rows, the archive says which offsets it has. Where it cannot be
@@ -623,7 +624,7 @@ def _lost_records(said: _Said, row: LedgerRow, rows: HeldOffsets) -> list[tuple[
                         offsets = offsets_in_batch(said.state.lake, row.log, batch)
                 of_batch = [(at, at + 1) for at in offsets or () if low <= at < high and not rows.count(at, at + 1)]
                 found += of_batch or [(low, high)]
-    return joined(sorted(found))
+    return joined(found)
 
 
 def _rows(
@@ -642,13 +643,13 @@ def _rows(
     for row in expected.due:
         span = row.start_offset, row.end_offset
         rows = found.counts.get(span, row.records) if row.gaps else row.records
-        lost = _lost_records(said, row, held()) if rows < row.records else []
+        lost = _lost_records(said, row, held()) if rows < row.records else ()
         missing += lost
         if rows != row.records and not lost:
             text = f"[{row.start_offset}, {row.end_offset}) have {rows} rows, the ledger counts {row.records} records."
             yield said.finding("rows-differ-from-ledger", "records", f"offsets {text}", span)
     text = "published records of offsets [{start}, {end}) are not in the table."
-    yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(sorted(missing)))
+    yield from said.findings("rows-differ-from-ledger", "records", text, "", joined(missing))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
     to_do = f"Delete the rows again; if they expired: `{maintain_command(said.state.lake)} --apply`."
     yield from said.findings("rows-differ-from-ledger", "records", text, to_do, found.withdrawn)

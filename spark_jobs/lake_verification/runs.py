@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from logcore.ranges import joined
 from spark_jobs.lake.published.present_offsets import RunsOfOffsets
 
 Offsets = npt.NDArray[np.int64]
@@ -76,7 +77,7 @@ class HeldOffsets(RunsOfOffsets):
         doubled = [(int(starts[at]), int(min(ends[at], reached[at - 1]))) for at in overlaps]
         begins = np.concatenate(([0], np.flatnonzero(starts[1:] > reached[:-1]) + 1))
         last = np.concatenate((begins[1:] - 1, [len(starts) - 1]))
-        return cls(starts[begins], reached[last], tuple(joined(sorted(doubled))))
+        return cls(starts[begins], reached[last], joined(doubled))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the parts of the runs outside of some ascending ranges."""
@@ -86,14 +87,3 @@ class HeldOffsets(RunsOfOffsets):
             found += list(self.within(at, low))
             at = high
         return found
-
-
-def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join those of some ascending ranges that touch or overlap."""
-    found: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if found and found[-1][1] >= start:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
-        else:
-            found.append((start, end))
-    return found

@@ -12,9 +12,10 @@ from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, read_options
 from logcore.exit_codes import ExitCode
-from logcore.logs.growth.histories import CopyVerdict, Range
+from logcore.logs.growth.histories import CopyVerdict
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
+from logcore.ranges import Range
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.compared_copies import ComparedCopies
 from logcore.reading.copy_histories import ComparedPair, LogCopies, compare_log, copies_of_one_topic, lost_by_all

@@ -42,7 +42,6 @@ from logcore.records.packed_files import packed_kind, unpacking
 from logcore.segments.filenames import META_PROPERTIES_FILE, TopicPartition
 from logcore.storage.broker_state import StateReader
 from logcore.storage.discovery import discover, shown, source_path
-from logcore.storage.files import joined
 from logcore.storage.objects.addresses import directory_of
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import (
@@ -259,12 +258,7 @@ class _Copy:
         """The copy as its recovery leaves it."""
         lost = sum(loss.nbytes or 0 for loss in self.plan.losses if loss.severity is Severity.ERROR)
         end = self.plan.log_end_offset if self.plan.refusal is None else self.log.log_start_offset
-        ranges = sorted(
-            (loss.first_offset, end if loss.last_offset is None else loss.last_offset + 1)
-            for loss in self.plan.losses
-            if loss.severity is Severity.ERROR and loss.first_offset is not None
-        )
-        return LogCopy(self.log, end, (self.plan.exit_code, lost), joined(ranges))
+        return LogCopy(self.log, end, (self.plan.exit_code, lost), self.plan.lost)
 
     def why_not(self, difference: CopyDifference) -> str:
         """Return why another copy is used instead."""

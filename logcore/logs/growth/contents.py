@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from logcore.logs.growth.histories import Range, joined_ranges
+from logcore.ranges import Range, joined
 
 _NOTHING = b""
 
@@ -72,7 +72,7 @@ def compare_contents(
     for side, records in enumerate(alone):
         of_other = newest[1 - side]
         lost.append(
-            joined_ranges(
+            joined(
                 (record.offset, record.offset + 1)
                 for record in records
                 if not cleaned[1 - side]

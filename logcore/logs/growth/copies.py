@@ -29,11 +29,9 @@ from logcore.errors import LogError
 from logcore.logs.growth.agreement import Stopped
 from logcore.logs.growth.divergence import CheckingReader, epochs_part_at, is_same_batch, source_from
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.ranges import Range, joined, left_out
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import MAX_OFFSET
-
-Range = tuple[int, int]
-"""Offsets [start, end)."""
 
 
 class Evidence(StrEnum):
@@ -353,15 +351,9 @@ def _cut(ranges: Sequence[Range], start: int, end: int) -> Iterator[Range]:
 
 
 def _uncovered(ranges: Iterable[Range], others: Sequence[Range]) -> Iterator[Range]:
-    """Parts of ranges that lie in none of the others, which ascend."""
-    for start, end in ranges:
-        at = start
-        for first, last in _cut(others, start, end):
-            if at < first:
-                yield at, first
-            at = max(at, last)
-        if at < end:
-            yield at, end
+    """Parts of ranges that lie in none of the others."""
+    apart = joined(others)
+    return (part for start, end in ranges for part in left_out(start, end, apart))
 
 
 def _only(one: _Seen, other: _Seen, end: int) -> tuple[Range, ...]:

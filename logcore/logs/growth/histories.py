@@ -24,10 +24,9 @@ from enum import StrEnum, auto
 from itertools import combinations
 
 from logcore.logs.growth.divergence import epochs_part_at
+from logcore.ranges import Range, joined
 from logcore.segments.side_files.leader_epochs import EpochEntry, Epochs, assign, epoch_for_offset, truncate_from_end
 
-Range = tuple[int, int]
-"""Offsets [start, end)."""
 _BLOCK = 1 << 12
 
 
@@ -162,8 +161,8 @@ class PairDifference:
             return replace(self, parts_at=parts_at, is_open=False)
         return replace(
             self,
-            only_left=joined_ranges((*self.only_left, *only_left)),
-            only_right=joined_ranges((*self.only_right, *only_right)),
+            only_left=joined((*self.only_left, *only_left)),
+            only_right=joined((*self.only_right, *only_right)),
             is_open=False,
             is_cleaned=not only_left and not only_right,
         )
@@ -182,7 +181,7 @@ def _without(copy: CopyHistory, spans: Mapping[int, Range]) -> CopyHistory:
     kept, last = HeldBatches(), len(copy.batches) - 1
     for column, numbers in zip(kept.columns, copy.batches.columns, strict=True):
         column.extend(number for at, number in enumerate(numbers) if at not in spans)
-    damaged = joined_ranges((*copy.damaged, *spans.values()))
+    damaged = joined((*copy.damaged, *spans.values()))
     return replace(copy, batches=kept, damaged=damaged, log_end_offset=spans.get(last, (0, copy.log_end_offset))[1])
 
 
@@ -280,7 +279,7 @@ def _only(copy: CopyHistory, other: CopyHistory, alone: Iterable[Range], bound: 
     before = (copy.log_start_offset, min(other.log_start_offset, copy.log_end_offset))
     inside = ((first, min(last, bound)) for first, last in alone)
     after = (max(bound, copy.log_start_offset), copy.log_end_offset)
-    return joined_ranges((first, last) for first, last in (before, *inside, after) if first < last)
+    return joined((before, *inside, after))
 
 
 def truncates_to(follower: CopyHistory, leader: CopyHistory) -> int | None:
@@ -323,17 +322,6 @@ def held_batches(copies: Sequence[CopyHistory]) -> Iterator[tuple[int, tuple[int
             if number < len(copy.batches) and copy.batches.bases[number] == base:
                 holders.append(place)
         yield base, tuple(holders)
-
-
-def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Return ascending ranges, each as long as possible."""
-    joined: list[Range] = []
-    for start, end in sorted(ranges):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return tuple(joined)
 
 
 def _epochs_part_at(left: CopyHistory, right: CopyHistory, low: int, high: int) -> int | None:

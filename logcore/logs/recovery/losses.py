@@ -10,7 +10,6 @@ Belongs here: the value and the counting. `logcore.logs.recovery.recovery_plan` 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from logcore.logs.model.gaps import GapRules, is_cleaned
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.remote_tier import below_start_of, removed_because, removed_range
 from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
+from logcore.ranges import Range, joined, left_out
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.legacy import unfold
 from logcore.records.model import MAGIC_V2
@@ -217,7 +217,7 @@ class SegmentOffsets:
         self._rules = rules
         self.ends: dict[int, int] = {}
         """By the base offset of each segment, the offset after its last readable batch."""
-        self.gaps: dict[int, list[tuple[int, int]]] = {}
+        self.gaps: dict[int, list[Range]] = {}
         """By the base offset of a segment, the offsets [start, end) before one of its batches."""
 
     def between(self, base_offset: int, end: int, start: int) -> None:
@@ -323,31 +323,13 @@ def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> L
     return LostEnd(offset, first, last, records, sound)
 
 
-def lost_ranges(losses: Iterable[Loss]) -> list[tuple[int, int]]:
-    """The lost offsets, as ascending half-open ranges that do not touch."""
-    merged: list[tuple[int, int]] = []
-    for first, after in sorted(
+def lost_ranges(losses: Iterable[Loss]) -> tuple[Range, ...]:
+    """The lost offsets."""
+    return joined(
         (loss.first_offset, loss.last_offset + 1)
         for loss in losses
         if loss.first_offset is not None and loss.last_offset is not None
-    ):
-        if merged and first <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], after)
-        else:
-            merged.append((first, after))
-    return merged
-
-
-def uncovered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The offsets [start, end) that are in none of the ranges from `lost_ranges`."""
-    for first, after in ranges[bisect_right(ranges, start, key=lambda each: each[1]) :]:
-        if first >= end:
-            break
-        if first > start:
-            yield start, first
-        start = after
-    if start < end:
-        yield start, end
+    )
 
 
 def cleaned_below(directory: PartitionDirectory) -> int:
@@ -412,8 +394,8 @@ def _times(directory: PartitionDirectory) -> str:
 
 
 def _missing(
-    start: int, end: int, file: str, message: str, rules: GapRules | None, known: Sequence[tuple[int, int]]
+    start: int, end: int, file: str, message: str, rules: GapRules | None, known: Sequence[Range]
 ) -> Iterator[Loss]:
-    for first, after in uncovered(start, end, known):
+    for first, after in left_out(start, end, known):
         if rules is None or rules.loss(first, after) is not None:
             yield Loss("missing", file, message, offset=first, first_offset=first, last_offset=after - 1)

@@ -15,6 +15,7 @@ from logcore.logs.model.remote_tier import below_start, remote_range
 from logcore.logs.recovery.loading import Loading
 from logcore.logs.recovery.losses import Loss
 from logcore.logs.recovery.working_files import RecoveryStep
+from logcore.ranges import Range, joined, left_out
 from logcore.segments import filenames
 from logcore.segments.side_files.leader_epochs import Epochs
 
@@ -62,6 +63,15 @@ class RecoveryPlan:
         is_warned = any(loss.severity is Severity.WARNING for loss in self.losses)
         return ExitCode.WARNING if is_warned else ExitCode.CLEAN
 
+    @property
+    def lost(self) -> tuple[Range, ...]:
+        """The offsets that losses of severity error name."""
+        return joined(
+            (loss.first_offset, self.log_end_offset if loss.last_offset is None else loss.last_offset + 1)
+            for loss in self.losses
+            if loss.severity is Severity.ERROR and loss.first_offset is not None
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without any file's bytes."""
         return {
@@ -82,18 +92,9 @@ class RecoveryPlan:
         Args:
             source: The directory that they are taken from.
         """
-        held, end = [], self.log_end_offset if self.refusal is None else self.log_start_offset
-        lost = sorted(
-            (loss.first_offset, end if loss.last_offset is None else loss.last_offset + 1)
-            for loss in self.losses
-            if loss.severity is Severity.ERROR and loss.first_offset is not None
-        )
-        at = self.log_start_offset
-        for first, after in (*lost, (end, end)):
-            if at < min(first, end):
-                held.append({"start_offset": at, "end_offset": min(first, end), "source": source})
-            at = max(at, after)
-        return held
+        end = self.log_end_offset if self.refusal is None else self.log_start_offset
+        held = left_out(self.log_start_offset, end, self.lost)
+        return [{"start_offset": first, "end_offset": after, "source": source} for first, after in held]
 
 
 def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 import random
 
-from logcore.logs.recovery.losses import Loss, lost_ranges, uncovered
+from logcore.logs.recovery.losses import Loss, lost_ranges
+from logcore.ranges import left_out
 
 
 def loss(first: int | None, last: int | None) -> Loss:
@@ -16,7 +17,7 @@ def test_offsets_that_no_loss_names_are_those_that_each_of_them_leaves_out() -> 
         losses = [loss(start, start + chance.randrange(6)) for start in starts]
         losses += [loss(None, None), loss(chance.randrange(30), None)]  # these have no known end
         begin, end = sorted((chance.randrange(40), chance.randrange(40)))
-        left = [offset for pair in uncovered(begin, end, lost_ranges(losses)) for offset in range(*pair)]
+        left = [offset for pair in left_out(begin, end, lost_ranges(losses)) for offset in range(*pair)]
         named = {
             offset
             for each in losses
