@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.errors import LogError
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling, first_hole
 from logcore.logs.rules.advice import maintain_command
 from logcore.ranges import Range, joined
 from spark_jobs.engine.shuffle import Block, Blocks, Shuffle, ShufflingExecutor, shuffled
@@ -476,7 +476,9 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]
     try:
         check_tiling(ledger, 0, max(end, ledger[-1].end_offset))
     except ValueError as error:
-        yield said.finding("ledger-has-a-hole", "offset_ledger", f"{error}. {repair}", _hole(ledger))
+        hole = first_hole(ledger)
+        span = None if hole is None else (hole.start_offset, hole.end_offset)
+        yield said.finding("ledger-has-a-hole", "offset_ledger", f"{error}. {repair}", span)
     if ledger[-1].end_offset < end:
         text = f"the ledger ends at offset {ledger[-1].end_offset}, validated segments end at {end}. {repair}"
         yield said.finding("ledger-has-a-hole", "offset_ledger", text, (ledger[-1].end_offset, end))
@@ -505,16 +507,6 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]
     text = "the ledger says that offsets [{start}, {end}) are published, the frontier is " + str(reach) + "."
     for_each = repair.replace("{", "{{").replace("}", "}}")
     yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, for_each, beyond)
-
-
-def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
-    if ledger[0].start_offset:
-        return 0, ledger[0].start_offset
-    for before, after in pairwise(ledger):
-        if before.end_offset != after.start_offset:
-            bounds = sorted((before.end_offset, after.start_offset))
-            return bounds[0], bounds[1]
-    return None
 
 
 def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFinding]:

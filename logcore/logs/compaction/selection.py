@@ -50,13 +50,8 @@ class CleanableRange:
     @property
     def dirty_ratio(self) -> float:
         """Cleanable share of the bytes; 0 for an empty log."""
-        return dirty_ratio(self.clean_bytes, self.cleanable_bytes)
-
-
-def dirty_ratio(clean_bytes: int, cleanable_bytes: int) -> float:
-    """The share of `cleanable_bytes` in both; 0 if both are 0 (LogToClean)."""
-    total = clean_bytes + cleanable_bytes
-    return cleanable_bytes / total if total else 0.0
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
 
 
 def cleanable_range(

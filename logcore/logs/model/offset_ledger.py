@@ -148,28 +148,6 @@ Range = TypeVar("Range", bound=LedgerRange)
 """A ledger range, or a subclass with more fields."""
 
 
-def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: int) -> None:
-    """Check that the ranges cover [start_offset, end_offset) in order, without gap or overlap, with possible counts.
-
-    Raises:
-        ValueError: They do not; the message has the offset.
-    """
-    at = start_offset
-    for each in ranges:
-        if each.start_offset != at:
-            what = "gap" if each.start_offset > at else "overlap"
-            raise ValueError(f"the ledger has a {what} at offset {min(at, each.start_offset)}")
-        if each.end_offset <= each.start_offset:
-            raise ValueError(f"the ledger has an empty range at offset {at}")
-        if each.records < 0 or each.gaps < 0 or each.records + each.gaps > each.offsets:
-            raise ValueError(f"the ledger's range at offset {at} counts more than its {each.offsets} offsets")
-        if not 0 <= each.markers <= each.gaps:
-            raise ValueError(f"the ledger's range at offset {at} counts {each.markers} markers in {each.gaps} gaps")
-        at = each.end_offset
-    if at != end_offset:
-        raise ValueError(f"the ledger ends at offset {at} instead of {end_offset}")
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerHole:
     """A place where a ledger does not cover each offset exactly once: offsets [start_offset, end_offset)."""
@@ -179,14 +157,17 @@ class LedgerHole:
     what: str
 
 
-def first_hole(ranges: Sequence[LedgerRange], log_end_offset: int | None = None) -> LedgerHole | None:
-    """The first place where the ranges, in order, do not cover [0, log_end_offset) exactly once; None if they do.
+def first_hole(
+    ranges: Sequence[LedgerRange], log_end_offset: int | None = None, start_offset: int = 0
+) -> LedgerHole | None:
+    """The first place where the ranges, in order, do not cover [start_offset, log_end_offset) exactly once.
 
     Args:
         ranges: By offset.
         log_end_offset: None for the end of the last range.
+        start_offset: Where the first range begins.
     """
-    at = 0
+    at = start_offset
     for each in ranges:
         if each.start_offset > at:
             return LedgerHole(at, each.start_offset, f"no range covers the offsets [{at}, {each.start_offset})")
@@ -200,6 +181,23 @@ def first_hole(ranges: Sequence[LedgerRange], log_end_offset: int | None = None)
         what = f"the ledger ends at offset {at}, the log at {log_end_offset}"
         return LedgerHole(min(at, log_end_offset), max(at, log_end_offset), what)
     return None
+
+
+def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: int) -> None:
+    """Check that the ranges cover [start_offset, end_offset) in order, without gap or overlap, with possible counts.
+
+    Raises:
+        ValueError: They do not; the message has the offset.
+    """
+    hole = first_hole(ranges, end_offset, start_offset)
+    if hole is not None:
+        raise ValueError(hole.what)
+    for each in ranges:
+        at = each.start_offset
+        if each.records < 0 or each.gaps < 0 or each.records + each.gaps > each.offsets:
+            raise ValueError(f"the ledger's range at offset {at} counts more than its {each.offsets} offsets")
+        if not 0 <= each.markers <= each.gaps:
+            raise ValueError(f"the ledger's range at offset {at} counts {each.markers} markers in {each.gaps} gaps")
 
 
 def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:

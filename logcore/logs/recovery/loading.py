@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from operator import attrgetter
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
@@ -45,10 +45,8 @@ from logcore.logs.recovery.segment_recovery import (
     Recover,
     WouldNotStart,
 )
-from logcore.logs.recovery.working_files import RecoveryStep, SnapshotOffsets, WorkingFiles
+from logcore.logs.recovery.working_files import RecoveryStep, WorkingFiles
 from logcore.records.legacy import unfold
-from logcore.records.model import BatchHeader
-from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
@@ -66,36 +64,7 @@ from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.side_files.producer_state import encode, java_order, parse
 from logcore.segments.startup import INDEX_SUFFIXES
 
-
-class SnapshotFiles(Protocol):
-    """The snapshots on disk, by the offset in their names."""
-
-    def snapshot_offsets(self) -> SnapshotOffsets:
-        """The present offsets; writing and removing snapshots changes this same object."""
-
-    def read_snapshot(self, offset: int) -> bytes:
-        """The content of the snapshot file at an offset."""
-
-    def write_snapshot(self, offset: int, content: bytes) -> None:
-        """Write the snapshot file at an offset."""
-
-    def remove_snapshot(self, offset: int, why: str) -> None:
-        """Remove the snapshot file at an offset, and record why."""
-
-
-class ReplayedSegment(Protocol):
-    """A segment as the replay reads it."""
-
-    @property
-    def base_offset(self) -> int:
-        """Of the segment."""
-
-    @property
-    def content(self) -> Buffer:
-        """All bytes of the segment."""
-
-    def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Batches from the one with an offset on, as the segment's offset index finds it."""
+_base_offset = attrgetter("base_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +84,7 @@ class ProducerStates:
         is_lasting: Other states write and remove snapshots in the meantime, and this one does not see that.
     """
 
-    def __init__(self, files: SnapshotFiles, expiry: Expiry, *, is_lasting: bool = False) -> None:
+    def __init__(self, files: WorkingFiles, expiry: Expiry, *, is_lasting: bool = False) -> None:
         self._files, self._expiry = files, expiry
         self.replay = ProducerReplay(is_strict=True)
         self._known = files.snapshot_offsets().copy() if is_lasting else files.snapshot_offsets()
@@ -162,7 +131,7 @@ class ProducerStates:
         if base_offset in self._known:
             self._remove(base_offset, "its segment is dropped")
 
-    def rebuild(self, segments: Sequence[ReplayedSegment], log_start: int, end_offset: int, *, is_clean: bool) -> None:
+    def rebuild(self, segments: Sequence[LoadedSegment], log_start: int, end_offset: int, *, is_clean: bool) -> None:
         """Restore the state at an offset of the log.
 
         Raises:
@@ -210,7 +179,7 @@ class ProducerStates:
             return
         self.map_end = self._taken_at = log_start
 
-    def _replay(self, segment: ReplayedSegment, start: int, end_offset: int | None) -> None:
+    def _replay(self, segment: LoadedSegment, start: int, end_offset: int | None) -> None:
         """Replay a segment up to an offset.
 
         None: all of it, which is so if the next segment begins at or below the offset. A damaged batch may have offsets
@@ -239,15 +208,11 @@ class ProducerStates:
         self._files.remove_snapshot(offset, why)
 
 
-def _between(segments: Sequence[ReplayedSegment], start: int, end: int) -> Sequence[ReplayedSegment]:
+def _between(segments: Sequence[LoadedSegment], start: int, end: int) -> Sequence[LoadedSegment]:
     """The segments with offsets in [start, end), ascending, from the one with `start` on."""
     past = bisect_left(segments, end, key=_base_offset)
     first = bisect_right(segments, start, hi=past, key=_base_offset) - 1
     return segments[max(first, 0) : past]
-
-
-def _base_offset(segment: ReplayedSegment) -> int:
-    return segment.base_offset
 
 
 MAX_SEGMENT_BYTES = 2**31 - 1

@@ -22,14 +22,14 @@ from tests.unit.logcore.logs.ledger_facts import plain
 @pytest.mark.parametrize(
     ("ranges", "complaint"),
     [
-        ([plain(0, 4), plain(5, 9)], "gap at offset 4"),
-        ([plain(0, 4), plain(3, 9)], "overlap at offset 3"),
-        ([plain(1, 9)], "gap at offset 0"),
-        ([plain(0, 8)], "ends at offset 8 instead of 9"),
-        ([plain(0, 4), plain(4, 4), plain(4, 9)], "empty range at offset 4"),
+        ([plain(0, 4), plain(5, 9)], r"covers the offsets \[4, 5\)"),
+        ([plain(0, 4), plain(3, 9)], "two ranges cover offset 3"),
+        ([plain(1, 9)], r"covers the offsets \[0, 1\)"),
+        ([plain(0, 8)], "ends at offset 8, the log at 9"),
+        ([plain(0, 4), plain(4, 4), plain(4, 9)], "at offset 4 covers no offset"),
         ([plain(0, 9, records=10)], "more than its 9 offsets"),
         ([plain(0, 9, records=8, gaps=1, markers=2)], "2 markers in 1 gaps"),
-        ([], "ends at offset 0 instead of 9"),
+        ([], "ends at offset 0, the log at 9"),
     ],
 )
 def test_ranges_that_do_not_tile_the_log_are_reported_with_their_offset(ranges, complaint) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.compaction.selection import RefusalReason, cleanable_range, dirty_ratio, is_overdue, why_not_now
+from logcore.logs.compaction.selection import CleanableRange, RefusalReason, cleanable_range, is_overdue, why_not_now
 from logcore.logs.retention.retention import RetentionFacts
 
 
@@ -70,7 +70,8 @@ def test_a_log_of_one_segment_or_none_has_nothing_to_clean() -> None:
 
 
 def test_the_dirty_ratio_is_the_dirty_share_and_must_be_above_the_limit() -> None:
-    assert (dirty_ratio(300, 100), dirty_ratio(0, 0), dirty_ratio(0, 5)) == (0.25, 0.0, 1.0)
+    ratios = [CleanableRange((), 0, 0, *nbytes).dirty_ratio for nbytes in ((300, 100), (0, 0), (0, 5))]
+    assert ratios == [0.25, 0.0, 1.0]
     found = cleanable_range(
         facts(0, 10, 20, 30), first_dirty=10, limit_offset=30, log_start_offset=0, log_end_offset=40, as_of_ms=0
     )
