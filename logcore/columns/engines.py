@@ -11,7 +11,6 @@ stretches for any bytes. Kernels that are too strict only cost time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_available
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
-from logcore.logs.checks.validation import SegmentValidation, validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactionState
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.recovery.segment_recovery import Recover, recover_segment
@@ -32,7 +31,6 @@ from logcore.logs.retention.retained_segments import ReadSegment, read_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import ScannedBatch, scan
 
 if TYPE_CHECKING:
     from logcore.columns.checking.checked import CheckedSegment
@@ -151,7 +149,7 @@ def check_segment(
         checks_sequences: Check the sequence numbers of producers.
         fetched: Loads the bytes of `buf` into memory; None if all of them are loaded.
     """
-    validate: type[CheckedSegment] | Callable[..., SegmentValidation] = validate_segment
+    validate: type[CheckedSegment | SegmentValidation] = SegmentValidation
     if default_engine(Work.CHECK) is Engine.KERNELS:
         from logcore.columns.checking.checked import CheckedSegment
 
@@ -176,51 +174,8 @@ def segment_recovery() -> Recover:
     return recover_compiled
 
 
-def segment_extent(
-    buf: Buffer,
-    *,
-    base_offset: int,
-    sealed: bool,
-    next_base_offset: int | None = None,
-    fetched: FetchedBytes | None = None,
-) -> tuple[int, int | None, ScannedBatch | None]:
-    """Return the extent of a segment by headers and checksums, with the best engine.
-
-    Args:
-        buf: The segment's bytes.
-        base_offset: Base offset of the segment.
-        sealed: Whether a later segment follows.
-        next_base_offset: Base offset of the next segment.
-        fetched: Loads the bytes of `buf` into memory; its errors pass through.
-
-    Returns:
-        The offset after the last good batch, the greatest max timestamp or None, and the last good batch.
-    """
-    if default_engine(Work.WALK) is Engine.KERNELS:
-        from logcore.columns.checking.checked import checked_extent
-
-        return checked_extent(
-            buf, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched
-        )
-    walk = scan(
-        buf,
-        base_offset=base_offset,
-        sealed=sealed,
-        decode=False,
-        next_base_offset=next_base_offset,
-        fetched=fetched,
-    )
-    greatest = -1
-    for item in walk:
-        if isinstance(item, ScannedBatch):
-            greatest = max(greatest, item.header.max_timestamp)
-        if fetched is not None:
-            fetched.release(item.position)
-    return walk.next_offset, None if greatest < 0 else greatest, walk.last_batch
-
-
 def segment_reading() -> ReadSegment:
-    """Return retention's `read_segment` of the best engine."""
+    """Return `read_segment` of the best engine."""
     if default_engine(Work.WALK) is not Engine.KERNELS:
         return read_segment
     from logcore.columns.checking.checked import checked_reading

@@ -17,7 +17,7 @@ from logcore.errors import CorruptionReason, LogError
 from logcore.library.damage import Reports
 from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.checks.log_check import CheckedBatch, check_log
-from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, SegmentVerdict
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -164,7 +164,7 @@ class LogValidation:
         except LogError as error:
             self._notes.say(found("unreadable", str(error.at(file=shown(path))), file=path))
             return
-        validation = validate_segment(content, base_offset=0, sealed=True, file=path)
+        validation = SegmentValidation(content, base_offset=0, sealed=True, file=path)
         kinds = [item.control_type if isinstance(item, BatchVerdict) else None for item in validation]
         for finding in validation.findings:
             if finding.rule != "control-batch-shape":  # the first one holds KRaft's version and voters too
@@ -308,7 +308,7 @@ class CheckedLogs:
     def _validated(self, log: SourceLog, segment: SegmentFile, source: SourceBytes) -> Items:
         content = source.content
         base, following, sealed = segment.base_offset, log.next_base_offset(segment), log.is_sealed(segment)
-        validation = validate_segment(
+        validation = SegmentValidation(
             content,
             base_offset=base,
             next_base_offset=following,

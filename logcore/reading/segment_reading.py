@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.beyond_log_end import beyond_finding
-from logcore.logs.checks.validation import FINDINGS_PER_RULE, spare_text, stretch_rule
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.checks.validation import spare_text, stretch_rule
+from logcore.logs.model.findings import FINDINGS_PER_RULE, Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, gap_rules, is_cleaned, is_compacted
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.read_options import Notes

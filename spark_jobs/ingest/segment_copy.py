@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
-from logcore.columns.engines import segment_extent
+from logcore.columns.engines import segment_reading
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.reading.segment_reading import stretch_finding
@@ -334,14 +334,8 @@ def _describe(
     with _opened(task, path, start, stop) as (content, fetched):
         # The CRC does not cover the base offset. Only the next segment shows that the last batch claims too many
         # offsets.
-        next_offset, greatest, last = segment_extent(
-            content,
-            base_offset=task.first_offset,
-            sealed=task.sealed,
-            next_base_offset=task.next_base_offset,
-            fetched=fetched,
-        )
-        end = len(content)
+        reading = segment_reading()(content, task.first_offset, task.sealed, task.next_base_offset, fetched)
+        next_offset, last, end = reading.next_offset, reading.last_batch, len(content)
         packed = None if task.start or last else packed_kind(content)
         if packed is not None:
             message = f"{shown(task.source)} is {packed}; {unpacking(packed, shown(task.source))}."
@@ -380,7 +374,7 @@ def _describe(
             sealed=task.sealed,
             digest=digest,
             modified_ms=task.modified_ms,
-            max_timestamp=greatest,
+            max_timestamp=None if reading.max_timestamp < 0 else reading.max_timestamp,
             generation=archive.GENERATION_INGESTED,
             origin_file=task.source,
             origin_position=task.start,

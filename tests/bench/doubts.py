@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import Place
-from logcore.logs.checks.validation import SegmentVerdict, validate_segment
+from logcore.logs.checks.validation import SegmentValidation, SegmentVerdict
 from tests import handmade
 from tests.bench.quiet_place import one_processor
 from tests.bench.results import Line, compared
@@ -127,7 +127,7 @@ def _verify(content: bytes, engine: Engine) -> SegmentVerdict:
         for _ in checked:
             pass
         return checked
-    validated = validate_segment(content, base_offset=0, sealed=True, file="f.log")
+    validated = SegmentValidation(content, base_offset=0, sealed=True, file="f.log")
     for _ in validated:
         pass
     return validated

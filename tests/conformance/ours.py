@@ -14,7 +14,7 @@ import pytest
 from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.checks.validation import validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from logcore.logs.model.batch_facts import BatchFact, fact_of
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.logs.model.transactions import TransactionState, TransactionView
@@ -147,7 +147,7 @@ def findings(log: Log) -> list[tuple[str, str, int | None, int | None]]:
     said = []
     for segment in log.segments:
         following = log.source.next_base_offset(segment.file)
-        pass_over = validate_segment(
+        pass_over = SegmentValidation(
             Path(segment.file.path).read_bytes(),
             base_offset=segment.file.base_offset,
             sealed=following is not None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.cli.main import main
-from logcore.logs.checks.validation import BatchVerdict, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import check_tiling
 from logcore.logs.model.producers.producer_state import ProducerReplay
@@ -185,7 +185,7 @@ def test_the_batches_come_to_what_a_broker_says_of_its_producers(corpus: Corpus,
         replay = ProducerReplay(producer_state.parse(read_file(begun)) if begun else ())
         cleaned = False
         for segment in log.segments:
-            items = validate_segment(
+            items = SegmentValidation(
                 read_file(segment.path),
                 base_offset=segment.base_offset,
                 sealed=log.is_sealed(segment),

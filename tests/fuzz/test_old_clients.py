@@ -9,7 +9,7 @@ import pytest
 
 from logcore.columns.engines import Engine, available, check_segment, decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.checks.validation import validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import fact_of, fold
 from logcore.logs.model.gaps import GapRules
@@ -95,7 +95,7 @@ def test_the_log_counts_each_offset_once(logs: list[OldLog], engine: Engine) -> 
 def test_a_batch_is_warned_and_the_log_is_accepted(logs: list[OldLog], monkeypatch: pytest.MonkeyPatch) -> None:
     for log in logs:
         checked = check_segment(log.data, base_offset=0, sealed=True, file="f")
-        plain = validate_segment(log.data, base_offset=0, sealed=True, file="f")
+        plain = SegmentValidation(log.data, base_offset=0, sealed=True, file="f")
         assert not any(isinstance(item, Stretch) for each in (checked, plain) for item in each)
         for verdict in (checked, plain):
             assert [finding.rule for finding in verdict.findings] == [RULES[log.kind]] * log.warned

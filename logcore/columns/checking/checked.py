@@ -18,7 +18,6 @@ from logcore.columns.kernels import batch_row
 from logcore.errors import LogError
 from logcore.logs.checks.batch_rules import RecordSums
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict
-from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.retention.retained_segments import SegmentReading
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
@@ -252,40 +251,10 @@ def checked_headers(
             raise seen.failure
 
 
-def checked_extent(
-    buf: Buffer,
-    *,
-    base_offset: int,
-    sealed: bool,
-    next_base_offset: int | None = None,
-    fetched: FetchedBytes | None = None,
-) -> tuple[int, int | None, ScannedBatch | None]:
-    """Return the extent of a segment as a scan without decoding finds it.
-
-    Args:
-        buf: The segment's bytes.
-        base_offset: Base offset of the segment.
-        sealed: Whether a later segment follows.
-        next_base_offset: Base offset of the next segment.
-        fetched: Loads the bytes of `buf` into memory; its errors pass through.
-
-    Returns:
-        The offset after the last good batch, the greatest max timestamp or None, and the last good batch. The type of
-        a control batch is not set.
-    """
-    reading, last = _read(buf, base_offset, sealed, next_base_offset, fetched)
-    return reading.next_offset, None if reading.max_timestamp < 0 else reading.max_timestamp, last
-
-
-def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
-    """Return the result of `logcore.logs.retention.retained_segments.read_segment`, compiled."""
-    return _read(file.content, base_offset, next_base_offset is not None, next_base_offset, file.fetched)[0]
-
-
-def _read(
+def checked_reading(
     buf: Buffer, base_offset: int, sealed: bool, next_base_offset: int | None, fetched: FetchedBytes | None
-) -> tuple[SegmentReading, ScannedBatch | None]:
-    """Read a segment without decoding; the last good batch comes beside the result."""
+) -> SegmentReading:
+    """Return the result of `logcore.logs.retention.retained_segments.read_segment`, compiled."""
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, last = -1, base_offset, None
     valid = padding = quarantined = 0
@@ -306,4 +275,4 @@ def _read(
                 valid += int(item[:, batch_row.SIZE].sum())
                 greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
     is_damaged = quarantined > 0 or (sealed and padding > 0)
-    return SegmentReading(valid, next_offset, greatest, is_damaged), last
+    return SegmentReading(valid, next_offset, greatest, is_damaged, last)

@@ -31,7 +31,7 @@ from typing import Protocol
 from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end, cut_ends, stated_ends
 from logcore.logs.checks.index_check import Read, compare_transactions, transaction_index_of
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import CappedFindings, Finding, found
 from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, is_cleaned
 from logcore.logs.model.producers.producer_state import ProducerBatch, ProducerReplay
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -40,9 +40,6 @@ from logcore.segments.filenames import LEADER_EPOCH_FILE, MAX_OFFSET, is_coordin
 from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files.producer_state import ProducerEntry, parse
 from logcore.segments.side_files.transaction_index import AbortedTransaction
-
-FINDINGS_PER_RULE = 100
-"""Findings of one log by one rule beyond this many are only counted."""
 
 _MAX_SEQUENCE = 2**31 - 1
 
@@ -103,8 +100,7 @@ class _LogCheck:
     def __init__(self, log: SourceLog, read: Read, rules: GapRules) -> None:
         self._log, self._read, self._rules = log, read, rules
         self._checks_sequences = not is_coordinator_topic(log.topic_partition.topic)
-        self._said: list[Finding] = []
-        self._count: dict[str, int] = {}
+        self._findings = CappedFindings()
         self._segment: SegmentFile | None = None
         self._expected: int | None = None
         self._at_start = False
@@ -126,7 +122,7 @@ class _LogCheck:
 
     def take_findings(self) -> list[Finding]:
         """The findings since the last call."""
-        said, self._said = self._said, []
+        said, self._findings.kept = self._findings.kept, []
         return said
 
     def begin(self, segment: SegmentFile) -> None:
@@ -135,7 +131,7 @@ class _LogCheck:
             self._start_from(segment.base_offset)
         self._segment, self._at_start = segment, True
         self._indexed, wrong = transaction_index_of(segment, self._read)
-        self._said += wrong
+        self._findings.kept += wrong
         self._derived, self._markers = {}, {}
 
     def _start_from(self, base_offset: int) -> None:
@@ -181,7 +177,7 @@ class _LogCheck:
             self._take_gap(self._expected or 0, segment.base_offset, 0)
             self._expected = segment.base_offset
         if self._indexed is not None:
-            self._said += compare_transactions(
+            self._findings.kept += compare_transactions(
                 segment, self._indexed, self._derived, self._markers, exact_below=self._exact_below
             )
 
@@ -194,10 +190,9 @@ class _LogCheck:
             self._check_ends(self._expected)
         for _, path in self._snapshots:
             self._snapshot(path)
-        for rule, count in self._count.items():
-            if count > FINDINGS_PER_RULE:
-                more = f"{self._log.topic_partition}: and {count - FINDINGS_PER_RULE} more of these"
-                self._said.append(found(rule, more, file=self._log.directory))
+        for rule, count in self._findings.left_out().items():
+            more = f"{self._log.topic_partition}: and {count} more of these"
+            self._findings.kept.append(found(rule, more, file=self._log.directory))
 
     def _take_gap(self, start: int, end: int, position: int) -> None:
         self._doubt(start)
@@ -342,7 +337,7 @@ class _LogCheck:
         if log.named_files:
             return
         for finding in cut_ends(stated_ends(log), log_end):
-            self._add(finding)
+            self._findings.add(finding)
         # KRaft's metadata log may end below its latest snapshot. Then a broker drops it and continues at the snapshot.
         log_end = max(log_end, log.log_start_offset)  # a broker drops a log that ends below its start, and begins there
         if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
@@ -375,9 +370,6 @@ class _LogCheck:
         start_offset: int | None = None,
         end_offset: int | None = None,
     ) -> None:
-        self._add(found(rule, message, file=file, position=position, start_offset=start_offset, end_offset=end_offset))
-
-    def _add(self, finding: Finding) -> None:
-        count = self._count[finding.rule] = self._count.get(finding.rule, 0) + 1
-        if count <= FINDINGS_PER_RULE:
-            self._said.append(finding)
+        self._findings.add(
+            found(rule, message, file=file, position=position, start_offset=start_offset, end_offset=end_offset)
+        )

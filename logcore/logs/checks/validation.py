@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from logcore.errors import CorruptionReason
 from logcore.logs.checks.batch_rules import BatchRules, RecordSums
 from logcore.logs.model.batch_facts import VERDICT_OK
-from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.findings import CappedFindings, Finding, found
 from logcore.records.batch import BatchHeader
 from logcore.records.packed_files import unpacking
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
@@ -33,9 +33,6 @@ from logcore.segments.scanning.scan import Accounting, End, ScannedBatch, Stretc
 
 SPLIT_BYTES = 64 * 1024 * 1024
 """The least distance between split points. The next batch starts one."""
-
-FINDINGS_PER_RULE = 100
-"""Findings of one segment by one rule beyond this many are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,40 +138,12 @@ def spare_text(stretch: Stretch) -> str:
     )
 
 
-def validate_segment(
-    buf: Buffer,
-    *,
-    base_offset: int,
-    sealed: bool,
-    file: str,
-    limits: Limits = DEFAULT_LIMITS,
-    next_base_offset: int | None = None,
-    checks_sequences: bool = True,
-    fetched: FetchedBytes | None = None,
-) -> SegmentValidation:
-    """Check a whole segment. The work happens while the caller iterates over the result.
-
-    Damage never raises. `fetched` may raise a LogError.
-
-    Args:
-        buf: The segment's bytes.
-        base_offset: The offset in the file's name.
-        sealed: Whether a later segment follows. Then nothing may be missing at the end.
-        file: Its name in findings.
-        limits: The most that is kept in memory.
-        next_base_offset: Base of the segment that follows, if one does. Then batches that overlap it are refused.
-        checks_sequences: False for topics that a coordinator writes.
-        fetched: Loads the bytes of `buf` into memory; None if they are all there.
-    """
-    return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset, checks_sequences, fetched)
-
-
 class SegmentVerdict:
     """Collects the results of one segment's scan, in the order of positions."""
 
     def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
         self._sealed, self._file = sealed, file
-        self._findings = _CappedFindings(file)
+        self._findings = CappedFindings()
         self.rules = BatchRules(self._say, checks_sequences)
         self._accounting: Accounting | None = None
         self._valid = self._quarantined = self._unreadable = self._tail = 0
@@ -191,7 +160,11 @@ class SegmentVerdict:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """In the order of positions, for each rule at most `FINDINGS_PER_RULE` and one that counts the rest."""
-        return self._findings.all()
+        more = (
+            found(rule, f"and {count} more of these in the same segment", file=self._file)
+            for rule, count in self._findings.left_out().items()
+        )
+        return (*self._findings.kept, *more)
 
     @property
     def accounting(self) -> Accounting:
@@ -260,62 +233,61 @@ class SegmentVerdict:
             hides = f". The disk failed to read {stretch.unreadable} of them"
         elif stretch.reason is CorruptionReason.PACKED:
             hides = f"; {unpacking(stretch.message, self._file)}"
-        self._findings.add(
-            stretch_rule(stretch),
-            f"{message}{hides}",
-            position=stretch.position,
-            nbytes=stretch.size,
-            start_offset=stretch.offset,
-        )
+        self._add(stretch_rule(stretch), f"{message}{hides}", stretch.position, stretch.size, stretch.offset)
 
     def finish(self, file_size: int, padding: int) -> None:
         """Add the segment's end."""
         self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding, self._unreadable)
         if not self.counts.batches and self._tail:
-            self._findings.add(
-                "segment-without-batch",
-                f"no batch can be read in all its {file_size} bytes",
-                position=0,
-                nbytes=file_size,
-                start_offset=self.next_offset,
-            )
+            message = f"no batch can be read in all its {file_size} bytes"
+            self._add("segment-without-batch", message, 0, file_size, self.next_offset)
         if not padding:
             return
         where = "although a later segment follows" if self._sealed else "after the last batch"
-        self._findings.add(
-            "zero-tail" if self._sealed else "zero-padding",
-            f"the last {padding} bytes are zeros, {where}",
-            position=file_size - padding,
-            nbytes=padding,
-            start_offset=self.next_offset,
-        )
+        rule, message = "zero-tail" if self._sealed else "zero-padding", f"the last {padding} bytes are zeros, {where}"
+        self._add(rule, message, file_size - padding, padding, self.next_offset)
+
+    def _add(
+        self, rule: str, message: str, position: int, nbytes: int, start_offset: int, end_offset: int | None = None
+    ) -> None:
+        place = {"position": position, "nbytes": nbytes, "start_offset": start_offset, "end_offset": end_offset}
+        self._findings.add(found(rule, message, file=self._file, **place))
 
     def _say(self, rule: str, message: str, batch: ScannedBatch) -> None:
         header = batch.header
-        self._findings.add(
-            rule,
-            message,
-            position=batch.position,
-            nbytes=header.size,
-            start_offset=header.base_offset,
-            end_offset=header.next_offset,
-        )
+        self._add(rule, message, batch.position, header.size, header.base_offset, header.next_offset)
 
 
 class SegmentValidation(SegmentVerdict):
-    """Iterates once over a segment, in the order of positions. The attributes are complete afterwards."""
+    """Iterates once over a segment, in the order of positions. The attributes are complete afterwards.
+
+    Damage never raises. `fetched` may raise a LogError.
+    """
 
     def __init__(
         self,
         buf: Buffer,
+        *,
         base_offset: int,
         sealed: bool,
         file: str,
-        limits: Limits,
-        next_base_offset: int | None,
+        limits: Limits = DEFAULT_LIMITS,
+        next_base_offset: int | None = None,
         checks_sequences: bool = True,
         fetched: FetchedBytes | None = None,
     ) -> None:
+        """Begin; the work happens while the caller iterates.
+
+        Args:
+            buf: The segment's bytes.
+            base_offset: The offset in the file's name.
+            sealed: Whether a later segment follows. Then nothing may be missing at the end.
+            file: Its name in findings.
+            limits: The most that is kept in memory.
+            next_base_offset: Base of the segment that follows, if one does. Then batches that overlap it are refused.
+            checks_sequences: False for topics that a coordinator writes.
+            fetched: Loads the bytes of `buf` into memory; None if they are all there.
+        """
         super().__init__(file, sealed, base_offset, checks_sequences)
         self._scan = scan(
             buf,
@@ -360,37 +332,3 @@ def _end(accounting: Accounting, sealed: bool) -> End:
     if accounting.quarantined or accounting.unreadable or (sealed and accounting.padding):
         return End.CORRUPT
     return End.TORN if accounting.tail else End.CLEAN
-
-
-class _CappedFindings:
-    """Findings of one file: the first ones of each rule in full, then their number."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._kept: list[Finding] = []
-        self._seen: dict[str, int] = {}
-
-    def add(
-        self, rule: str, message: str, *, position: int, nbytes: int, start_offset: int, end_offset: int | None = None
-    ) -> None:
-        seen = self._seen.get(rule, 0)
-        self._seen[rule] = seen + 1
-        if seen < FINDINGS_PER_RULE:
-            finding = found(
-                rule,
-                message,
-                file=self._file,
-                position=position,
-                nbytes=nbytes,
-                start_offset=start_offset,
-                end_offset=end_offset,
-            )
-            self._kept.append(finding)
-
-    def all(self) -> tuple[Finding, ...]:
-        more = (
-            found(rule, f"and {seen - FINDINGS_PER_RULE} more of these in the same segment", file=self._file)
-            for rule, seen in self._seen.items()
-            if seen > FINDINGS_PER_RULE
-        )
-        return (*self._kept, *more)

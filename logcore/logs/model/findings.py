@@ -6,6 +6,7 @@ catalogue in `logcore.logs.rules`. The checks are beside the things that they ch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -83,3 +84,29 @@ def exit_code(findings: Iterable[Finding]) -> ExitCode:
         elif finding.severity is Severity.WARNING:
             code = max(code, ExitCode.WARNING)
     return code
+
+
+FINDINGS_PER_RULE = 100
+"""Findings of one log or segment by one rule beyond this many are only counted."""
+
+
+class CappedFindings:
+    """Findings, at most `FINDINGS_PER_RULE` by each rule; the others are counted.
+
+    Attributes:
+        kept: The findings in the order in which they were added. A caller may take them out.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self._seen: Counter[str] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding, or count it."""
+        self._seen[finding.rule] += 1
+        if self._seen[finding.rule] <= FINDINGS_PER_RULE:
+            self.kept.append(finding)
+
+    def left_out(self) -> dict[str, int]:
+        """By rule, how many findings were only counted."""
+        return {rule: seen - FINDINGS_PER_RULE for rule, seen in self._seen.items() if seen > FINDINGS_PER_RULE}

@@ -23,7 +23,9 @@ from enum import StrEnum
 
 from logcore.errors import CorruptIndexError
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.records.varint import Buffer
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_base_offset, segment_file_name
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import End, ScannedBatch, scan
 from logcore.segments.side_files import time_index
 from logcore.segments.startup import StartFiles
@@ -50,34 +52,48 @@ class SegmentReading:
         next_offset: The offset after the last good batch.
         max_timestamp: The greatest of the good batches; -1 if none has one.
         is_damaged: Whether bytes were lost that should be there.
+        last_batch: The last good batch. The type of a control batch is not always set.
     """
 
     valid: int
     next_offset: int
     max_timestamp: int
     is_damaged: bool
+    last_batch: ScannedBatch | None
 
 
-ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
-"""The type of `read_segment`, plain and compiled. Arguments: file, base offset, base offset of the next segment."""
+ReadSegment = Callable[[Buffer, int, bool, int | None, FetchedBytes | None], SegmentReading]
+"""The type of `read_segment`, plain and compiled."""
 
 
-def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
-    """Scan a segment. It is sealed if another one follows."""
-    sealed = next_base_offset is not None
+def read_segment(
+    content: Buffer, base_offset: int, sealed: bool, next_base_offset: int | None, fetched: FetchedBytes | None
+) -> SegmentReading:
+    """Scan a segment by headers and checksums.
+
+    Args:
+        content: The segment's bytes.
+        base_offset: Base offset of the segment.
+        sealed: Whether a later segment follows.
+        next_base_offset: Base offset of the next segment.
+        fetched: Loads the bytes of `content` into memory; its errors pass through.
+    """
     walk = scan(
-        file.content,
+        content,
         base_offset=base_offset,
         sealed=sealed,
         decode=False,
         next_base_offset=next_base_offset,
-        fetched=file.fetched,
+        fetched=fetched,
     )
     greatest = NO_TIMESTAMP
     for step in walk:
         if isinstance(step, ScannedBatch):
             greatest = max(greatest, step.header.max_timestamp)
-    return SegmentReading(walk.accounting.valid, walk.next_offset, greatest, walk.end is End.CORRUPT)
+        if fetched is not None:
+            fetched.release(step.position)
+    is_damaged = walk.end is End.CORRUPT
+    return SegmentReading(walk.accounting.valid, walk.next_offset, greatest, is_damaged, walk.last_batch)
 
 
 class DirectorySegment:
@@ -102,7 +118,8 @@ class DirectorySegment:
     def reading(self) -> SegmentReading:
         """The content of the file."""
         if self._reading is None:
-            self._reading = self._read(self.log, self.base_offset, self.next_base_offset)
+            following, log = self.next_base_offset, self.log
+            self._reading = self._read(log.content, self.base_offset, following is not None, following, log.fetched)
         return self._reading
 
     @property

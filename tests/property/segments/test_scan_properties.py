@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.checks.validation import validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from logcore.records.record import Limits
 from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
 from tests import handmade
@@ -159,7 +159,7 @@ def test_what_may_be_taken_ends_with_a_good_batch_and_is_found_again(segment: tu
 @settings(derandomize=True, deadline=None, max_examples=examples(100))
 def test_a_judgement_of_any_segment_ends_and_says_what_the_walk_says(segment: tuple[int, bytes], sealed: bool) -> None:
     base_offset, data = segment
-    judged = validate_segment(data, base_offset=base_offset, sealed=sealed, file="0.log", limits=SMALL)
+    judged = SegmentValidation(data, base_offset=base_offset, sealed=sealed, file="0.log", limits=SMALL)
     rows = list(judged)
     walk = scan(data, base_offset=base_offset, sealed=sealed, limits=SMALL)
     assert [(row.position, row.size) for row in rows] == [(item.position, item.size) for item in walk]

@@ -15,7 +15,7 @@ from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.decoding import batch_table
 from logcore.columns.engines import Engine, check_segment
 from logcore.logs.checks import batch_rules, validation
-from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, SegmentVerdict, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, SegmentVerdict
 from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
@@ -61,7 +61,7 @@ def agreed(
     data: bytes, base: int = 0, *, sealed: bool = True, next_base: int | None = None, **more: bool
 ) -> tuple[SegmentValidation, int]:
     """The slow validation, with which the bulk one agrees; and how many batches came in tables."""
-    slow = validate_segment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
+    slow = SegmentValidation(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
     items = list(slow)
     fast = CheckedSegment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
     found, tables = opened(fast)
@@ -331,7 +331,7 @@ def test_results_of_many_chunks_come_to_the_same(
         base, data = draw.choice(segments)
         if draw.random() < 0.7:
             data = handmade.flip(data, draw.randrange(len(data)), draw.randrange(8))
-        slow = validate_segment(data, base_offset=base, sealed=False, file="f")
+        slow = SegmentValidation(data, base_offset=base, sealed=False, file="f")
         items = list(slow)
         fast = CheckedSegment(data, base_offset=base, sealed=False, file="f")
         found: Items = []

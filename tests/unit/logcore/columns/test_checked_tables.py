@@ -12,7 +12,7 @@ from logcore.columns.checking.batch_columns import batch_columns
 from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import batch_row
-from logcore.logs.checks.validation import BatchVerdict, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
 from tests import handmade
 from tests.conftest import Sample
 from tests.unit.logcore.columns.checked_segments import good, opened, sample_segments
@@ -44,7 +44,7 @@ def various(sample: Callable[[str], Sample]) -> list[tuple[int, bytes]]:
 def tables_of(data: bytes, base: int) -> list[tuple[Table, list[BatchVerdict]]]:
     fast = CheckedSegment(data, base_offset=base, sealed=True, file="f")
     _, tables = opened(fast)
-    verdicts = list(validate_segment(data, base_offset=base, sealed=True, file="f"))
+    verdicts = list(SegmentValidation(data, base_offset=base, sealed=True, file="f"))
     by_position = {item.position: item for item in verdicts if isinstance(item, BatchVerdict)}
     return [(table, [by_position[at] for at in table[:, batch_row.POSITION].tolist()]) for table in tables]
 

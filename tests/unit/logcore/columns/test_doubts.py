@@ -21,7 +21,7 @@ from logcore.columns.kernels.call_frames import CallFrame
 from logcore.columns.kernels.decoding.decoding_frames import InflateFrame
 from logcore.columns.kernels.library import Library
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.checks.validation import validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from tests import handmade
 from tests.fuzz.engines_compared import disagreeing
 from tests.unit.logcore.columns.test_checked import agreed
@@ -147,7 +147,7 @@ def test_guessed_work_ends_soon_where_much_is_doubtful(monkeypatch: pytest.Monke
     monkeypatch.setattr(checked_segments._Work, "__call__", counted)
     monkeypatch.setattr(checked_segments, "_GUESSED_BYTES", 1000)
     monkeypatch.setattr(chunks, "plan_chunks", partial(chunks.plan_chunks, nbytes=len(data) // 4))
-    slow = validate_segment(data, base_offset=0, sealed=True, file="f.log")
+    slow = SegmentValidation(data, base_offset=0, sealed=True, file="f.log")
     items = list(slow)
     for threads in (1, 3):
         seen.clear()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from logcore.columns.engines import ENGINE_VARIABLE, segment_extent
+from logcore.columns.engines import ENGINE_VARIABLE, segment_reading
 from logcore.segments.scanning.scan import ScannedBatch
 from tests import handmade
 
@@ -21,8 +21,8 @@ WHOLE = (
 
 def extent(data: bytes, engine: str, patch: pytest.MonkeyPatch, *, sealed: bool) -> tuple[object, ...]:
     patch.setenv(ENGINE_VARIABLE, engine)
-    next_offset, greatest, last = segment_extent(data, base_offset=0, sealed=sealed)
-    return next_offset, greatest, _place(last)
+    reading = segment_reading()(data, 0, sealed, None, None)
+    return reading.next_offset, reading.max_timestamp, _place(reading.last_batch)
 
 
 def _place(batch: ScannedBatch | None) -> tuple[object, ...] | None:

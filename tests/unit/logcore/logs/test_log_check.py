@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logcore.logs.checks.log_check import check_log
-from logcore.logs.checks.validation import validate_segment
+from logcore.logs.checks.validation import SegmentValidation
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
 from logcore.storage.discovery import discover, read_file
@@ -82,7 +82,7 @@ def said(tmp_path: Path) -> Say:
         segments = (
             (
                 segment,
-                validate_segment(
+                SegmentValidation(
                     read_file(segment.path),
                     base_offset=segment.base_offset,
                     sealed=log.is_sealed(segment),

@@ -6,7 +6,7 @@ import pytest
 
 from logcore.columns import records_columns
 from logcore.logs.checks import batch_rules, validation
-from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
 from logcore.logs.model.batch_facts import BatchFact, fact_of
 from logcore.logs.model.findings import Severity
 from logcore.segments.scanning.scan import Accounting, End, Stretch, scan
@@ -22,7 +22,7 @@ TWO_MARKERS_IN_ONE = handmade.batch(
 
 
 def walked(data: bytes, *, base_offset: int = 0, sealed: bool = False, **given) -> tuple[SegmentValidation, list]:
-    judged = validate_segment(data, base_offset=base_offset, sealed=sealed, file="0.log", **given)
+    judged = SegmentValidation(data, base_offset=base_offset, sealed=sealed, file="0.log", **given)
     return judged, list(judged)
 
 
@@ -404,7 +404,7 @@ def test_split_points_are_at_batches_at_least_the_distance_apart(monkeypatch: py
 
 
 def test_a_batch_is_handed_out_before_the_next_one_is_looked_at() -> None:
-    judged = validate_segment(three_batches()[0] + b"junk" * 30, base_offset=0, sealed=True, file="0.log")
+    judged = SegmentValidation(three_batches()[0] + b"junk" * 30, base_offset=0, sealed=True, file="0.log")
     first = next(iter(judged))
     assert isinstance(first, BatchVerdict)
     assert (judged.counts.batches, judged.findings) == (1, ())
@@ -415,7 +415,7 @@ def test_a_batch_is_handed_out_before_the_next_one_is_looked_at() -> None:
 def test_memory_does_not_grow_with_the_segment() -> None:
     one = handmade.batch([handmade.record(0, b"k", bytes(1 << 16))])
     data = b"".join(struct.pack(">q", base) + one[8:] for base in range(300))
-    judged = validate_segment(memoryview(data), base_offset=0, sealed=True, file="0.log")
+    judged = SegmentValidation(memoryview(data), base_offset=0, sealed=True, file="0.log")
     tracemalloc.start()
     try:
         batches = sum(1 for _ in judged)

@@ -9,7 +9,7 @@ import pytest
 from logcore.columns import engines
 from logcore.columns.engines import Engine, available
 from logcore.errors import CorruptionReason
-from logcore.logs.checks.validation import SegmentVerdict, validate_segment
+from logcore.logs.checks.validation import SegmentValidation, SegmentVerdict
 from logcore.logs.model.findings import Severity, exit_code
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
@@ -43,7 +43,7 @@ def length(data: bytes, stated: int) -> bytes:
 
 def verdict_of(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | None = None) -> SegmentVerdict:
     """The verdict of every available engine. All verdicts are equal, and every byte is accounted for."""
-    found = validate_segment(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
+    found = SegmentValidation(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
     for _ in found:
         pass
     if Engine.KERNELS in available():
@@ -74,7 +74,7 @@ def assert_same_from_a_file(
         patched.setattr(sound_batches, "_SEARCHED", 64)
         patched.setattr(damaged_batch, "SUMMED_AT_ONCE", 64)
         source = SourceBytes(file.name, sealed=sealed)
-        found = validate_segment(
+        found = SegmentValidation(
             source.content,
             base_offset=base_offset,
             sealed=sealed,
