@@ -25,7 +25,7 @@ import dagster as dg
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, check_policies
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import Policies
 
 from .catalog.asset_results import AssetResult

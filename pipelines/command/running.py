@@ -20,7 +20,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.errors import LakeRefused, NothingChosen, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_path
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.launch import IntakeResults, JobListener
 from spark_jobs.outlines import Outline, Outline_co
 from spark_jobs.policies.policies_file import Policies

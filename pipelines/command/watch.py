@@ -32,7 +32,7 @@ from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import dagster_home, ingest_commands
 from spark_jobs.lake.view.runs.run_ends import keep_run_end
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.launch import IntakeResults
 from spark_jobs.policies.policies_file import NO_POLICIES
 from spark_jobs.prestart import start_workers

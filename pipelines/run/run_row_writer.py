@@ -18,7 +18,7 @@ from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.open_findings import path_findings, source_damage, source_warnings, unread_source
 from spark_jobs.lake.view.runs.run_ends import SOURCE_UNREAD, keep_run_end
 from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run, has_row, newest_run_of_each_job
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.outlines import Outline
 
 from .outcome import StepResult

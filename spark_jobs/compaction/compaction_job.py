@@ -44,7 +44,7 @@ from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
 
 if TYPE_CHECKING:
-    from spark_jobs.compaction.log_cleaning import CleaningResult, DamagedPlace, Replacement
+    from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, DamagedPlace, Replacement
     from spark_jobs.engine.executor import Executor
 
 
@@ -153,21 +153,38 @@ def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor
         return []
     from logcore.columns.kernels.families import Work
     from logcore.columns.kernels.library import is_chosen
-    from spark_jobs.compaction.log_cleaning import clean_log, task_of
+    from spark_jobs.compaction.log_cleaning import clean_log
 
     # Only the kernels clean in many tasks.
     spread = [log for log in plan.logs if log.is_spread]
     if spread and not is_chosen(Work.CLEAN):
         spread = []
     whole = [log for log in plan.logs if log not in spread]
-    tasks = [task_of(config, log) for log in whole]
+    tasks = [_task(config, log) for log in whole]
     results = executor.run(clean_log, tasks, [log.bytes for log in whole])
     done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
     for log in spread:
         from spark_jobs.compaction.spread_cleaning import clean_spread
 
-        done.append(replace(_cleaned(log, clean_spread(executor, task_of(config, log))), was_spread=True))
+        done.append(replace(_cleaned(log, clean_spread(executor, _task(config, log))), was_spread=True))
     return done
+
+
+def _task(config: CompactionConfig, log: CompactionLogPlan) -> CleaningTask:
+    """The task that a worker gets for a log."""
+    from spark_jobs.compaction.log_cleaning import CleaningTask
+
+    return CleaningTask(
+        lake=config.lake,
+        segments=log.segments,
+        config=log.policy.config,
+        line=log.policy.line,
+        as_of_ms=config.as_of_ms,
+        limit_offset=log.limit_offset,
+        first_dirty_offset=log.cleaned_version,
+        log_start_offset=log.row.log_start_offset,
+        high_watermark=log.row.publish_limit(),
+    )
 
 
 def _cleaned(log: CompactionLogPlan, result: CleaningResult) -> Cleaned:

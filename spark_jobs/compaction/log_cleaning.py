@@ -15,7 +15,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -33,7 +32,6 @@ from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
 from logcore.segments.scanning.scan import End
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import Aborted, NewestByKey, both_sides
-from spark_jobs.contracts import CompactionConfig
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments import archive, cleaned_files
 from spark_jobs.lake.segments.archive import Segment
@@ -41,9 +39,6 @@ from spark_jobs.lake.segments.log_directory import Opened, log_directory, segmen
 from spark_jobs.lake.segments.log_segments import log_segments
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.reads import Reads
-
-if TYPE_CHECKING:
-    from spark_jobs.compaction.compaction_job import CompactionLogPlan
 
 NOT_COMMITTED = ("aborted", "unknown")
 """States of the ledger whose records no reader may see, or whose visibility is unknown."""
@@ -114,21 +109,6 @@ class CleaningResult:
 
 class Unproven(Exception):
     """The new files must not be used; the text says why."""
-
-
-def task_of(config: CompactionConfig, log: CompactionLogPlan) -> CleaningTask:
-    """The task that a worker gets for a log."""
-    return CleaningTask(
-        lake=config.lake,
-        segments=log.segments,
-        config=log.policy.config,
-        line=log.policy.line,
-        as_of_ms=config.as_of_ms,
-        limit_offset=log.limit_offset,
-        first_dirty_offset=log.cleaned_version,
-        log_start_offset=log.row.log_start_offset,
-        high_watermark=log.row.publish_limit(),
-    )
 
 
 def clean_log(task: CleaningTask) -> CleaningResult:

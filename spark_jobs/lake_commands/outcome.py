@@ -12,7 +12,7 @@ from spark_jobs.errors import JobError, LeaseHeld, UsageError, error_name
 
 if TYPE_CHECKING:
     from spark_jobs.contracts import JobConfig
-    from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+    from spark_jobs.lake.view.unfinished_run import UnfinishedRun
     from spark_jobs.outlines import Outline_co
 
 
@@ -24,7 +24,7 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
         JobError: The command did its work, and the row cannot be written. Of a failed command its own error counts.
     """
     from spark_jobs.lake.view.runs.run_rows import FAILED, SUCCEEDED, append_run
-    from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+    from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 
     run, begun = UnfinishedRun(run_id, command, command, now_ms, now_ms), time.monotonic()
 

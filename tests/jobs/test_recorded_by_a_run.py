@@ -10,7 +10,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig, JobReport
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.runs.run_rows import append_run, newest_runs
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.spark.cycle import AS_OF_MS, Lake

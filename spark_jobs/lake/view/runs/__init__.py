@@ -1,6 +1,5 @@
 """The lake's own history of its runs.
 
-unfinished_run  what a run did so far
 run_rows        the rows of the table `runs`
 run_ends        when runs last succeeded and failed
 """

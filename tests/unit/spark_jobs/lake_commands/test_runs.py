@@ -19,7 +19,7 @@ from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.table_specs import RUNS, TABLES
 from spark_jobs.lake.view.runs import run_rows
 from spark_jobs.lake.view.runs.run_rows import RunRow, append_run, newest_run_of_each_job, newest_runs
-from spark_jobs.lake.view.runs.unfinished_run import UnfinishedRun, had_work
+from spark_jobs.lake.view.unfinished_run import UnfinishedRun, had_work
 from spark_jobs.outlines import IngestOutline, MergeOutline, OptimizeOutline, Outline
 
 Captured = pytest.CaptureFixture[str]
