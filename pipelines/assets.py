@@ -29,6 +29,7 @@ from spark_jobs.lake.view.unfinished_run import UnfinishedRun
 from spark_jobs.policies.policies_file import Policies
 
 from .catalog.asset_results import AssetResult
+from .catalog.dagster_values import as_metadata, table_schema
 from .catalog.names import asset_key, asset_spec, documentation_of, graph_name, name_in_lake, table_name
 from .catalog.run_configuration import BEGIN, config_schema, request_of, started_by
 from .catalog.tables import table_events, table_specs
@@ -36,14 +37,12 @@ from .errors.failures import failure_of, final_failure, say_canceled
 from .errors.interrupts import is_interrupt, lost_interrupts_repeated
 from .errors.step_errors import without_text
 from .events import (
-    as_metadata,
     asset_observation,
     check_evaluation,
     check_result,
     check_spec,
     keep_answers,
     partition_events,
-    table_schema,
 )
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, JobLauncher, StepResults

@@ -1,4 +1,4 @@
-"""Dagster's events of a run: plain values as metadata, check results and observations, and what a step did.
+"""Dagster's events of a run: check results and observations, and what a step did.
 
 A step of Dagster logs them; a run of the command line reports them.
 """
@@ -6,37 +6,22 @@ A step of Dagster logs them; a run of the command line reports them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.view.dagster_reports import record_answers
 from spark_jobs.lake.view.registered_lakes import RegisteredLake
-from spark_jobs.lake.view.shown_tables import columns_of
 
 from .catalog.asset_results import AssetResult
+from .catalog.dagster_values import as_metadata
 from .catalog.names import asset_key
-from .metadata.values import (
-    JsonValue,
-    LinkValue,
-    MarkdownValue,
-    Metadata,
-    Observation,
-    PathValue,
-    TableValue,
-    Value,
-)
+from .metadata.values import Observation
 from .run.check_definitions import OF_MAINTENANCE, CheckAnswer, CheckDefinition
 from .run.outcome import StepResult
 
 MANY_KEYS = 500
 """If more keys changed, a summary comes first, and the events of the keys are brief."""
-
-
-def as_metadata(metadata: Metadata) -> dict[str, Any]:
-    """Metadata as Dagster's values."""
-    return {name: _metadata_value(value) for name, value in metadata.items()}
 
 
 def check_spec(lake: RegisteredLake, definition: CheckDefinition) -> dg.AssetCheckSpec:
@@ -85,21 +70,6 @@ def asset_observation(lake: RegisteredLake, observation: Observation) -> dg.Asse
     )
 
 
-def table_schema(name: str) -> dg.TableSchema:
-    """The columns of a table of the lake, as the UI shows them."""
-    return dg.TableSchema(
-        [
-            dg.TableColumn(
-                column.name,
-                column.type,
-                description=column.meaning,
-                tags={"table partition": ""} if column.is_partition else {},
-            )
-            for column in columns_of(name)
-        ]
-    )
-
-
 def partition_events(
     lake: RegisteredLake, made: AssetResult, done: StepResult, most: int | None = None
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
@@ -134,22 +104,3 @@ def keep_answers(instance: dg.DagsterInstance, lake: str, run_id: str, done: Ste
     answers = {a.name: a.recorded for a in done.answers if a.asset not in OF_MAINTENANCE}
     if answers and instance.is_persistent:
         record_answers(lake, instance.root_directory, run_id, answers)
-
-
-def _metadata_value(value: Value) -> Any:
-    match value:
-        case PathValue(path):
-            return dg.MetadataValue.path(path)
-        case LinkValue(address):
-            return dg.MetadataValue.url(address)
-        case MarkdownValue(text):
-            return dg.MetadataValue.md(text)
-        case JsonValue(content):
-            return dg.MetadataValue.json(content)
-        case TableValue(columns, rows):
-            records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
-            return dg.MetadataValue.table(
-                records, dg.TableSchema([dg.TableColumn(column, "string") for column in columns])
-            )
-        case _:
-            return value

@@ -29,8 +29,8 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, l
 from .alerts import alerts
 from .assets import POOL, chain_assets, outside_assets
 from .catalog.asset_results import AssetResult
+from .catalog.dagster_values import as_metadata
 from .catalog.names import asset_key, name_in_lake, tags_of
-from .events import as_metadata
 from .nightly_verification import build_verification
 from .resources import LAUNCHER, RESULTS, JobLauncher, StepResults
 from .run.chains import CHAINS, INTAKE_JOB, MAINTENANCE_JOB

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from logcore.values.decoder import ValueDecoder
+from logcore.values.prefix import SchemaId
 from logcore.values.undecodable import Undecodable
-from logcore.values.wire.prefix import SchemaId
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from spark_jobs.lake.view.registered_lakes import RegisteredLake
 from spark_jobs.lake.view.shown_tables import description_of, table_version
 from spark_jobs.policies.policies_file import read_policies
 
-from ..events import as_metadata, table_schema
 from ..metadata.values import Metadata
 from ..run.chains import Step
 from ..run.check_definitions import RECORDS
 from ..run.outcome import StepResult
+from .dagster_values import as_metadata, table_schema
 from .names import asset_key, asset_spec, documentation_of, table_name
 from .queried_tables import TABLES, VERSION, table_metadata
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import check_segment, new_cleaner
+from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
 from logcore.logs.checks.validation import Reader
 from logcore.logs.compaction.cleaning_round import SourceSegment, Uncleanable

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.columns.checking.table_batches import TableBatch
-from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState

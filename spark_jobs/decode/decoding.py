@@ -18,9 +18,9 @@ from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.form import ITEMS, METADATA, Form, ValueColumn, mark_of
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError
+from logcore.values.prefix import Framing
 from logcore.values.protobuf.descriptors import parse
 from logcore.values.registry.schemas import Schemas, context_of
-from logcore.values.wire.prefix import Framing
 from spark_jobs.decode.protobuf.proto_schema import compiled_schema, compiled_writer
 from spark_jobs.errors import UsageError
 from spark_jobs.policies.topic_policies import TopicPolicy

@@ -16,8 +16,8 @@ from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError, check_name
 from logcore.values.json.shape import date_of, integer_of, is_cut_moment, moment_of
 from logcore.values.json.text import ExactNumber, parse_json
+from logcore.values.prefix import LONG_IDS, glue_framing
 from logcore.values.undecodable import Undecodable
-from logcore.values.wire.prefix import LONG_IDS, glue_framing
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.delta.files.live_files import LiveFile, newest_files
 from spark_jobs.lake.published.published_rows import Span, published_rows

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logcore.values.limits import LARGEST_SCHEMA, MOST_COLUMNS
+from logcore.values.prefix import SchemaId
 from logcore.values.registry.schemas import RegisteredSchema, Schemas, SchemaVersion, context_of, qualified
 from logcore.values.registry.schemas_topic import TopicState, fold_schemas_topic, registered_schema
-from logcore.values.wire.prefix import SchemaId
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.decoded.records_history import RecordsHistory
 from spark_jobs.lake.ledger import frontier

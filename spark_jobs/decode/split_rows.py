@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from logcore.values.column import DecodedColumn, FailedRow, decode_column, decode_column_plainly
 from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.written_column import WrittenColumnDecoder
+from logcore.values.prefix import KEY_HEADER, VALUE_HEADER, SchemaId
+from logcore.values.split_column import header_column
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import KEY_HEADER, VALUE_HEADER, SchemaId
-from logcore.values.wire.split_column import header_column
 from spark_jobs.decode.decoding import TopicDecoding
 from spark_jobs.lake.table_spec import TableSpec
 

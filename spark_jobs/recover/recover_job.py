@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
+from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.partition_directory import (

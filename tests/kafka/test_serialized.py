@@ -13,9 +13,9 @@ import logcore
 from logcore.cli.main import main
 from logcore.values.evolution.topic_writers import SchemaNaming, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
+from logcore.values.prefix import KEY_HEADER, VALUE_HEADER, Framing
 from logcore.values.registry.schemas_topic import TopicState, fold_schemas_topic
-from logcore.values.wire.prefix import KEY_HEADER, VALUE_HEADER, Framing
-from logcore.values.wire.split_column import header_column
+from logcore.values.split_column import header_column
 from tests.in_process import without_spark
 from tests.kafka.serialized import FORMATS, FORMS, ROWS, Serialized, SerializedTopic, written
 from tests.spark.cycle import Lake

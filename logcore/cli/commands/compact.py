@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = maintenance.check_arguments(arguments, _USED, refuses_doubt=True)
 
     def planned(directory: PartitionDirectory, settings: LogSettings) -> CompactionPlan | NothingToClean:
-        from logcore.columns.checking.verified_batches import read_verified  # it often takes longer than the reading
+        from logcore.columns.verified_batches import read_verified  # it often takes longer than the reading
 
         return plan_compaction(
             directory,

@@ -14,8 +14,8 @@ from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.copy_progress import CopyProgress
 from logcore.cli.maintenance.maintenance import LogSettings
 from logcore.cli.maintenance.recovered_logs import RecoveredLogs
-from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import segment_recovery
+from logcore.columns.verified_batches import read_verified
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.recovery.proposal import RecoveryPlan

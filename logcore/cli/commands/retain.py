@@ -84,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
             refuse_unstated_tier(path, directory, remote)
         copies = settings.config.copies_to_remote and can_be_tiered(directory.topic_partition.topic)
         # These imports are often slower than the reading.
-        from logcore.columns.checking.verified_batches import read_verified
         from logcore.columns.engines import segment_reading
+        from logcore.columns.verified_batches import read_verified
 
         return plan_retention(
             directory,

@@ -176,7 +176,7 @@ def _set_aside(log: SourceLog, live: Sequence[SourceLog], states: _ClusterStates
 
 def _lack(other: SourceLog, log: SourceLog) -> str | None:
     """What a log lacks of a copy that is set aside; None if it has all of it, whole."""
-    from logcore.columns.checking.verified_batches import read_verified
+    from logcore.columns.verified_batches import read_verified
 
     if log.topic_id is None or other.topic_id != log.topic_id:
         return "is perhaps another topic of that name"

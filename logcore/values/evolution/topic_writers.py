@@ -19,10 +19,10 @@ from logcore.values.evolution.merged_type import merged_column
 from logcore.values.form import PLAIN, Form, ValueColumn
 from logcore.values.formats import decoder_of
 from logcore.values.invalid_schema import InvalidSchemaError, check_columns
+from logcore.values.prefix import Framing, SchemaId, unknown_schema
 from logcore.values.protobuf.descriptors import parse
 from logcore.values.registry.schemas import Schemas, WriterSchema, context_of
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import Framing, SchemaId, unknown_schema
 
 _PROTOBUF = "protobuf"
 _FIRST = (0,)

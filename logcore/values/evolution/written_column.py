@@ -15,9 +15,9 @@ from logcore.values.decoder import ValueDecoder
 from logcore.values.evolution.merged_type import fits
 from logcore.values.evolution.topic_writers import KnownWriter, RefusedWriter, TopicWriters
 from logcore.values.form import ITEMS, UNION, Form, ValueColumn
+from logcore.values.prefix import SchemaId, split_row
+from logcore.values.split_column import WriterRows, split_column, split_column_plainly
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import SchemaId, split_row
-from logcore.values.wire.split_column import WriterRows, split_column, split_column_plainly
 
 
 def aligned(values: Any, form: Form, column: ValueColumn, format: str) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from logcore.values.limits import MOST_COLUMNS
+from logcore.values.prefix import SchemaId, unknown_schema
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import SchemaId, unknown_schema
 
 DEFAULT_CONTEXT = "."
 LATEST = -1

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from logcore.values.json.text import parse_json
+from logcore.values.prefix import SchemaId
 from logcore.values.registry.schemas import Reference, RegisteredSchema, Schemas, SchemaVersion, context_of, qualified
 from logcore.values.undecodable import Undecodable
-from logcore.values.wire.prefix import SchemaId
 
 _Object = dict[str, object]
 _ENCRYPTING = frozenset({"ENCRYPT", "ENCRYPT_PAYLOAD"})

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from logcore.values.prefix import SchemaId
 from logcore.values.registry.schemas import Schemas, WriterSchema
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import SchemaId
 from spark_jobs.decode import schema_sources
 from spark_jobs.decode.schema_sources import RegistryAddress, RegistryCredentials, RegistryUnavailable
 from spark_jobs.errors import UsageError

@@ -11,8 +11,8 @@ import pytest
 from logcore.values.evolution.topic_writers import SchemaNaming, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.form import ValueColumn
+from logcore.values.prefix import Framing
 from logcore.values.registry.schemas import RegisteredSchema, Schemas
-from logcore.values.wire.prefix import Framing
 from tests import handmade
 
 ID = {"name": "id", "type": "long"}

@@ -21,9 +21,9 @@ from logcore.values.column import decode_column_plainly
 from logcore.values.evolution.topic_writers import SchemaNaming, topic_writers
 from logcore.values.evolution.written_column import WrittenColumnDecoder
 from logcore.values.formats import decoder_of
+from logcore.values.prefix import VALUE_HEADER, Framing, Writer, split_row
 from logcore.values.registry.schemas_topic import fold_schemas_topic
-from logcore.values.wire.prefix import VALUE_HEADER, Framing, Writer, split_row
-from logcore.values.wire.split_column import header_column, split_column
+from logcore.values.split_column import header_column, split_column
 
 SUBJECT = "orders-value"
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

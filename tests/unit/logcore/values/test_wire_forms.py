@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry.serde import SchemaId as OtherSchemaId
 
+from logcore.values.prefix import VALUE_HEADER, Framing, Prefix, Writer, read_header, read_prefix, split_row
+from logcore.values.split_column import header_column, split_column, split_column_plainly
 from logcore.values.undecodable import Reason, Undecodable
-from logcore.values.wire.prefix import VALUE_HEADER, Framing, Prefix, Writer, read_header, read_prefix, split_row
-from logcore.values.wire.split_column import header_column, split_column, split_column_plainly
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 ID_7 = b"\0\0\0\0\7"

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.values.column import FailedRow
+from logcore.values.prefix import GUID_BYTES, ID_BYTES, Framing, Writer, read_header, split_row
 from logcore.values.undecodable import Undecodable
-from logcore.values.wire.prefix import GUID_BYTES, ID_BYTES, Framing, Writer, read_header, split_row
 
 _Numbers = npt.NDArray[np.int64]
 
