@@ -25,10 +25,12 @@ from spark_jobs.lake.decoded.topic_tables import accepts_loss, lost_tables
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of, newest_files
 from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, row_counts
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, tables_file
-from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE, look_at_files, present_files
+from spark_jobs.lake.delta.state.archive_check import look_at_files, present_files
+from spark_jobs.lake.delta.state.counted_findings import counted_findings
 from spark_jobs.lake.delta.state.foreign_commits import commits_since
 from spark_jobs.lake.delta.state.tables_file import TablesFile, TableState, digest_of_commit, read_state, state_of
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, read_rows, reading, table_uri
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
@@ -167,19 +169,20 @@ def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:
             "No run has seen them, so another program may have changed rows.",
             file=table_uri(lake, name),
         )
-    for commit in commits[:FINDINGS_A_TABLE]:
+
+    def of_commit(commit: Commit) -> Finding:
         what = "rows may have changed" if commit.data_change else "no rows changed"
-        yield found(
-            "foreign-commit",
+        message = (
             f"table {name}: version {commit.version} is a commit {commit.operation or 'without a name'} of "
-            f"{commit.engine or 'an unknown program'}; {what}",
-            file=table_uri(lake, name),
+            f"{commit.engine or 'an unknown program'}; {what}"
         )
-    if len(commits) > FINDINGS_A_TABLE:
-        more = len(commits) - FINDINGS_A_TABLE
-        yield found(
-            "foreign-commit", f"table {name}: {more} more commits of other programs", file=table_uri(lake, name)
-        )
+        return found("foreign-commit", message, file=table_uri(lake, name))
+
+    def of_rest(rest: Sequence[Commit]) -> Finding:
+        message = f"table {name}: {len(rest)} more commits of other programs"
+        return found("foreign-commit", message, file=table_uri(lake, name))
+
+    yield from counted_findings(commits, of_commit, of_rest)
 
 
 def _files_on_disk(lake: str, name: str, files: Sequence[LiveFile]) -> Iterator[Finding]:
@@ -191,17 +194,21 @@ def _files_on_disk(lake: str, name: str, files: Sequence[LiveFile]) -> Iterator[
             harmed.append(("table-file-missing", file, "is not there"))
         elif listed[file.path] != file.size:
             harmed.append(("table-file-size", file, f"has {listed[file.path]} bytes and was written with {file.size}"))
-    for rule, file, what in harmed[:FINDINGS_A_TABLE]:
-        yield found(
+
+    def of_file(each: tuple[str, LiveFile, str]) -> Finding:
+        rule, file, what = each
+        return found(
             rule,
             f"table {name}: {file.path}, {max(file.rows, 0)} rows{_place(file)}, {what}",
             file=storage.join(root, file.path),
             start_offset=file.min_offset,
             end_offset=None if file.max_offset is None else file.max_offset + 1,
         )
-    if len(harmed) > FINDINGS_A_TABLE:
-        more = len(harmed) - FINDINGS_A_TABLE
-        yield found(harmed[FINDINGS_A_TABLE][0], f"table {name}: {more} more files are missing or cut", file=root)
+
+    def of_rest(rest: Sequence[tuple[str, LiveFile, str]]) -> Finding:
+        return found(rest[0][0], f"table {name}: {len(rest)} more files are missing or cut", file=root)
+
+    return counted_findings(harmed, of_file, of_rest)
 
 
 def _place(file: LiveFile) -> str:

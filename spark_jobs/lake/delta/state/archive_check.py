@@ -6,7 +6,6 @@ read once: if they are those that were archived, ``tables.json`` records the new
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +15,11 @@ from typing import Any
 
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.errors import TableUnreadable
+from spark_jobs.lake.delta.state.counted_findings import counted_findings
 from spark_jobs.lake.delta.state.tables_file import TablesFile, read_state
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.referenced_bytes import is_in_log_directory, lost_bytes
-
-FINDINGS_A_TABLE = 20
-"""At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
 
 _JOINED = "merged"
 """Why a slice was retired that was joined. Nothing needs its file, and a watch leaves very many."""
@@ -62,7 +59,8 @@ def present_files(root: str, paths: Iterable[str], listed: str) -> dict[str, sto
 def look_at_files(lake: str, state: TablesFile) -> ArchiveSeen:
     """Compare the archive's files with ``segments``. Files at their source only have to be there, with all bytes."""
     segments = _segments(lake)
-    gone = tuple(finding for finding, _ in itertools.islice(_lost_at_source(segments), FINDINGS_A_TABLE))
+    lost = [finding for finding, _ in _lost_at_source(segments)]
+    gone = tuple(counted_findings(lost, lambda finding: finding, _more_at_source))
     kept = [segment for segment in segments if not storage.is_absolute(segment["path"])]
     if not kept:
         return ArchiveSeen(gone)
@@ -133,26 +131,33 @@ def _lost_at_source(segments: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Fin
                 yield finding, tuple(sorted(names))
 
 
+def _more_at_source(rest: Sequence[Finding]) -> Finding:
+    """The finding that counts the rest. It has the first file, so that the advice is about this one."""
+    logs = {posixpath.dirname(finding.file or "") for finding in rest}
+    message = f"{len(logs):,} more logs have registered files that are gone at their source, or shorter than they were"
+    return found(rest[0].rule, message, file=rest[0].file)
+
+
 _Harmed = tuple[str, str, Mapping[str, Any]]
 """Rule, what is wrong, and the segment."""
 
 
 def _findings(lake: str, harmed: Sequence[_Harmed]) -> Iterator[Finding]:
-    for rule, what, segment in harmed[:FINDINGS_A_TABLE]:
-        yield found(
+    def of_segment(each: _Harmed) -> Finding:
+        rule, what, segment = each
+        return found(
             rule,
             f"{segment['topic']}-{segment['partition']}: the archived segment {segment['path']} {what}",
             file=storage.join(lake, segment["path"]),
             start_offset=segment["base_offset"],
             end_offset=segment["next_offset"],
         )
-    if len(harmed) > FINDINGS_A_TABLE:
-        more = len(harmed) - FINDINGS_A_TABLE
-        yield found(
-            harmed[FINDINGS_A_TABLE][0],
-            f"{more} more files of the archive are missing or changed",
-            file=storage.join(lake, "archive"),
-        )
+
+    def of_rest(rest: Sequence[_Harmed]) -> Finding:
+        message = f"{len(rest)} more files of the archive are missing or changed"
+        return found(rest[0][0], message, file=storage.join(lake, "archive"))
+
+    return counted_findings(harmed, of_segment, of_rest)
 
 
 def _harm(

@@ -15,11 +15,11 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.files.live_files import newest_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.state import tables_file
-from spark_jobs.lake.delta.state.archive_check import FINDINGS_A_TABLE
+from spark_jobs.lake.delta.state.counted_findings import FINDINGS_A_TABLE
 from spark_jobs.lake.delta.state.foreign_commits import foreign_commits
 from spark_jobs.lake.delta.state.tables_file import read_state, record_state
 from spark_jobs.lake.delta.tables.delta_log import newest_version
-from spark_jobs.lake.delta.tables.snapshots import table_uri
+from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
@@ -179,6 +179,23 @@ def test_commits_of_others_are_counted_where_they_are_many(lake):
     findings = cheap_check(lake)
     assert len(findings) == FINDINGS_A_TABLE + 1
     assert "2 more commits" in findings[-1].message
+
+
+def test_logs_whose_registered_files_are_gone_are_counted_where_they_are_many(lake: str, tmp_path: Path) -> None:
+    """With a reference archive a lost disk of a broker takes files of all its logs."""
+    registered = read_rows(lake, "segments").to_pylist()[0]
+    rows = [
+        registered
+        | {"segment_id": f"at-source-{n}", "partition": n, "path": str(tmp_path / f"t-{n}" / f"{0:020d}.log")}
+        for n in range(FINDINGS_A_TABLE + 2)
+    ]
+    for row in rows:
+        os.makedirs(os.path.dirname(row["path"]))
+    commits.append(lake, "segments", pa.Table.from_pylist(rows, schema=SEGMENTS), "run")
+    findings = cheap_check(lake)
+    assert [finding.rule for finding in findings] == ["archive-file-missing"] * (FINDINGS_A_TABLE + 1)
+    assert "2 more logs have" in findings[-1].message
+    assert findings[-1].file == rows[-2]["path"], "the advice about the next one is printed"
 
 
 def test_commits_that_are_gone_before_a_run_saw_them_are_reported(lake):
