@@ -55,20 +55,9 @@ from spark_jobs.data_source.log_ranges import (
     starts,
     stream_ranges,
 )
-from spark_jobs.data_source.source_columns import HEADERS, TYPES
+from spark_jobs.data_source.source_columns import arrow_types, spark_types
 from spark_jobs.data_source.source_options import LATEST, DataSourceOptions, JsonOffsets, json_of, offsets_of
 from spark_jobs.errors import UsageError
-
-_ARROW: dict[str, pa.DataType] = {
-    "binary": pa.binary(),
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    HEADERS: pa.list_(
-        pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
-    ),
-}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -77,13 +66,15 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     Raises:
         UsageError: A column is unknown, or has another type.
     """
+    types = spark_types()
     for field in schema.fields:
-        known = TYPES.get(field.name)
+        known = types.get(field.name)
         if known != field.dataType.simpleString():
             there = f"no column {field.name}" if known is None else f"the column {field.name} as {known}"
-            columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+            columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
             raise UsageError(f"the data source loglake has {there}. A schema chooses of: {columns}")
-    return pa.schema([pa.field(field.name, _ARROW[TYPES[field.name]]) for field in schema.fields])
+    in_arrow = arrow_types()
+    return pa.schema([pa.field(field.name, in_arrow[field.name]) for field in schema.fields])
 
 
 def wanted_of(schema: pa.Schema) -> Wanted:
@@ -311,7 +302,7 @@ def rows_of(split: LogSplit, schema: pa.Schema, options: DataSourceOptions) -> I
 
     Args:
         split: The part.
-        schema: The columns to return: those of `SPARK_COLUMNS`.
+        schema: The columns to return: some of `arrow_types`.
         options: The options of the read.
 
     Raises:

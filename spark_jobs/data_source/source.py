@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from spark_jobs.data_source.source_columns import KAFKA_COLUMNS, TYPES
+from spark_jobs.data_source.source_columns import KAFKA_COLUMNS, spark_types
 from spark_jobs.data_source.source_options import DataSourceOptions
 
 
@@ -28,7 +28,8 @@ class LoglakeSource(DataSource):
     def schema(self) -> str:
         """The columns of Spark's Kafka source. A schema of the user chooses among them and some more."""
         names = (*KAFKA_COLUMNS, "headers") if DataSourceOptions.of(self.options).include_headers else KAFKA_COLUMNS
-        return ", ".join(f"{name} {TYPES[name]}" for name in names)
+        types = spark_types()
+        return ", ".join(f"{name} {types[name]}" for name in names)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a batch."""

@@ -17,8 +17,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
+from logcore.columns.records_columns import RECORDS_SCHEMA
 from logcore.errors import LogError, OffsetOutOfRange
 from logcore.library.damage import DamageFound
 from pyspark_loglake import DefaultSource, register
@@ -104,6 +106,20 @@ def test_a_schema_of_the_user_is_the_projection(spark: SparkSession, source: Log
     for schema, said in (("offset int", "the column offset as bigint"), ("offsets bigint", "no column offsets")):
         with pytest.raises(PySparkException, match=said):
             spark.read.format("loglake").schema(schema).load(str(source.path)).collect()
+
+
+def test_a_schema_of_the_user_may_name_every_column_of_records(source: LogDirectory) -> None:
+    log = source.partition("orders-0")
+    log.roll()
+    written = handmade.record(headers=[(b"trace", b"1"), (b"\xff", None)])
+    log.write(handmade.batch([written], base_offset=0, leader_epoch=0))
+    source.high_watermarks(orders_0=1)
+    schema = StructType([StructField(field.name, from_arrow_type(field.type)) for field in RECORDS_SCHEMA])
+    reader = DefaultSource({"path": str(source.path)}).reader(schema)
+    [rows] = [rows for part in reader.partitions() for rows in reader.read(part)]
+    assert rows.schema.names == RECORDS_SCHEMA.names
+    [row] = rows.to_pylist()
+    assert (row["header_keys_raw"], row["leader_epoch"], row["position"]) == ([b"trace", b"\xff"], 0, 0)
 
 
 def test_spark_finds_the_source_by_its_name_in_a_view(
