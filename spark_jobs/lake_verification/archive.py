@@ -7,7 +7,6 @@ result. Quarantined bytes are compared with the bytes of the archive at the same
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from spark_jobs.errors import StorageError
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment, stem_of
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
-from spark_jobs.lake.segments.validations import RULES_VERSION
+from spark_jobs.lake.segments.validations import RULES_VERSION, ValidationCounts
 from spark_jobs.lake.store import mapped_file, storage
 from spark_jobs.lake.store.referenced_bytes import (
     NotReachable,
@@ -43,18 +42,19 @@ from spark_jobs.lake.store.referenced_bytes import (
 )
 from spark_jobs.lake_verification.state import StateTables, of_log, way_out
 from spark_jobs.lake_verification.verified_thing import (
+    LISTED,
     DataUnreadable,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
+    identity_of,
     readable,
+    stored_as,
 )
 from spark_jobs.placed_finding import PlacedFinding
 
 ARCHIVE = "archive"
-LISTED = 20
-"""At most this many stray files are named; further ones are only counted."""
 
 
 def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thing]:
@@ -82,7 +82,7 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
         )
     for (log, directory), segments in vanished.items():
         gone = ThingResult([_vanished(directory, segments)], ThingCounts(archive_files=len(segments)))
-        ids = hashlib.sha256(" ".join(each.segment_id for each in segments).encode()).hexdigest()
+        ids = identity_of([each.segment_id for each in segments])
         yield Thing(f"archive/{log}/{directory}", ids, 0, partial(ThingResult, gone.findings, gone.counts))
 
 
@@ -99,19 +99,14 @@ def _vanished(directory: str, segments: Sequence[Segment]) -> PlacedFinding:
 
 
 def _identity(state: StateTables, segment: Segment) -> str:
-    there: list[int | str] = []
+    there: object
     try:
-        for path in stored_objects(segment.local_path(state.lake)):
-            stored = storage.stat(path)
-            there += [stored.size, stored.modified_ms]
-    except (FileNotFoundError, NotADirectoryError):
-        pass
+        there = [stored_as(path) for path in stored_objects(segment.local_path(state.lake))]
     except StorageError as error:
         if not segment.lies_at_source:
             raise
-        there = [str(error)]
-    row = asdict(segment) | {"validation": state.validations.get(segment.segment_id)}
-    return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
+        there = str(error)
+    return identity_of(there, asdict(segment), state.validations.get(segment.segment_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +270,7 @@ def _validation_findings(recorded: ArchivedFile, place: _Place, content: memoryv
             yield place.finding("archive-file-changed", message, position=segment.start + first.position)
         return
     if said["rules_version"] == RULES_VERSION:
-        found = _counted(segment, validated)
+        found = ValidationCounts.of(validated, said["findings"]).row(segment, said["as_of_ms"])
         differing = {name: (said[name], value) for name, value in found.items() if said[name] != value}
         if differing:
             differences = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
@@ -283,25 +278,6 @@ def _validation_findings(recorded: ArchivedFile, place: _Place, content: memoryv
             yield place.finding("rows-differ-from-archive", message, table="validations")
     if segment.generation == GENERATION_INGESTED:
         yield from _quarantined(recorded, place, stretches, content)
-
-
-def _counted(segment: Segment, validated: SegmentVerdict) -> Mapping[str, Any]:
-    accounting, counts = validated.accounting, validated.counts
-    return {
-        "verdict": str(validated.end),
-        "batches": counts.batches,
-        "records": counts.records,
-        "control_records": counts.control_records,
-        "file_bytes": segment.size,
-        "valid_bytes": accounting.valid,
-        "quarantined_bytes": accounting.quarantined,
-        "tail_bytes": accounting.tail,
-        "padding_bytes": accounting.padding,
-        "split_points": json.dumps(validated.split_points),
-        "digest": segment.digest,
-        "base_offset": segment.base_offset,
-        "log": segment.log,
-    }
 
 
 def _quarantined(

@@ -30,6 +30,7 @@ from spark_jobs.lake_verification.verified_thing import (
     Thing,
     ThingResult,
     finding,
+    identity_of,
     readable,
 )
 
@@ -55,11 +56,10 @@ def table_things(state: StateTables) -> Iterator[Thing]:
     """Yield the log of every table that exists."""
     for name, opened in sorted(state.tables.items()):
         files = delta_log.log_files(state.lake, name).all
-        identity = json.dumps([opened.version, [[f.path, f.size, f.modified_ms] for f in files]])
-        recorded = json.dumps(state.recorded.get(name, {}), sort_keys=True)
+        stored = [(file.path, file.size, file.modified_ms) for file in files]
         yield Thing(
             name=f"table/{name}",
-            identity=hashlib.sha256(f"{identity}\n{recorded}".encode()).hexdigest(),
+            identity=identity_of(opened.version, stored, state.recorded.get(name, {})),
             size=sum(file.size for file in files),
             verify=partial(ThingResult, list(read_table_log(state, name).findings)),
         )
@@ -78,7 +78,7 @@ class _Reader:
 
     def __init__(self, state: StateTables, opened: OpenedTable) -> None:
         self._state, self._opened = state, opened
-        self._log = TableLog(opened.name)
+        self._log = TableLog()
         self._replayed = _Replayed()
         self._seen: dict[str, int] = {}
         """Version by digest of the commit's content."""
@@ -106,8 +106,9 @@ class _Reader:
         name = self._opened.name
         self._log.findings.append(finding(rule, f"Table {name}: {message}", table=name, **place))
 
-    def _way_out(self) -> str:
-        return way_out_of_log(self._state.lake, self._opened.name)
+    def _damaged(self, what: str, path: str | None) -> None:
+        way_out = way_out_of_log(self._state.lake, self._opened.name)
+        self._say("commit-file-damaged", f"{what}. {way_out}", file=path)
 
     def _pointer(self, path: str) -> None:
         try:
@@ -123,9 +124,8 @@ class _Reader:
         first = min([*(version for version in commits if version <= newest), base + 1])
         for version in range(first, newest + 1):
             if version not in commits:
-                message = f"the commit file of version {version} is gone. {self._way_out()}"
                 path = delta_log.commit_file(self._state.lake, self._opened.name, version)
-                self._say("commit-file-damaged", message, file=path)
+                self._damaged(f"the commit file of version {version} is gone", path)
         for version in sorted(version for version in {*commits, *checkpoints} if version > newest):
             message = f"there is a file of version {version}, but the table ends at version {newest}."
             self._say("table-went-back", message, file=commits.get(version) or checkpoints[version])
@@ -141,26 +141,21 @@ class _Reader:
         except FileNotFoundError:
             return False  # removed meanwhile
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"the commit file of version {version} cannot be read: {error!r}. {self._way_out()}"
-            self._say("commit-file-damaged", message, file=path)
+            self._damaged(f"the commit file of version {version} cannot be read: {error!r}", path)
             return False
         digest = hashlib.sha256(content).hexdigest()
         kept = self._state.recorded.get(self._opened.name, {}).get("commits") or {}
         if kept.get(str(version), digest) != digest:
-            message = f"the commit file of version {version} is not the one that the last run left."
-            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
+            self._damaged(f"the commit file of version {version} is not the one that the last run left", path)
         before = self._seen.setdefault(digest, version)
         if before != version:
-            message = f"the commit file of version {version} repeats that of version {before}."
-            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
+            self._damaged(f"the commit file of version {version} repeats that of version {before}", path)
         return True
 
     def _actions(self, version: int, path: str, actions: list[delta_log.Action]) -> None:
         commit = delta_log.commit_of(version, actions)
         for action in actions:
             self._replayed.take(action)
-        if commit.run_id is not None:
-            self._log.ours |= {file.path for file in commit.added}
         self._log.digests |= commit.digests
         self._log.contents |= commit.contents
         if not commit.is_ours:
@@ -176,12 +171,10 @@ class _Reader:
                 files = {add["path"]: add["size"] for add in actions["add"]}
                 versions = {txn["appId"]: txn["version"] for txn in actions["txn"]}
         except (DataUnreadable, FileNotFoundError) as error:
-            message = f"the checkpoint of version {version} cannot be read: {error}. {self._way_out()}"
-            self._say("commit-file-damaged", message, file=path)
+            self._damaged(f"the checkpoint of version {version} cannot be read: {error}", path)
             return
         if replays and (files != self._replayed.files or versions != self._replayed.versions):
-            message = f"the checkpoint of version {version} does not match the commits up to it."
-            self._say("commit-file-damaged", f"{message} {self._way_out()}", file=path)
+            self._damaged(f"the checkpoint of version {version} does not match the commits up to it", path)
 
     def _foreign_rows(self) -> None:
         name = self._opened.name
@@ -191,7 +184,7 @@ class _Reader:
             with readable():
                 written, there = row_counts(self._state.opened[name], name)
         except DataUnreadable as error:
-            self._say("commit-file-damaged", f"its rows cannot be counted: {error}. {self._way_out()}")
+            self._damaged(f"its rows cannot be counted: {error}", None)
             return
         if there < written:
             command = rebuild_command(self._state.lake, name)

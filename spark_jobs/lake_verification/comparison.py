@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -311,7 +311,7 @@ class _Stream:
                 taken.append(wanted)
         self.position = end
         if not taken:
-            return _empty()
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
         return pa.concat_batches(taken) if len(taken) > 1 else taken[0]  # type: ignore[attr-defined]
 
     def gaps(self, start: int, end: int) -> list[tuple[int, int, str]]:
@@ -337,10 +337,8 @@ class _Stream:
     def _decoded(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         why = self._archive.why_gone(piece)
         if why is None:
-            task = self._task
-            one = WriteTask(task.lake, task.topic, task.log_id, task.partition, (piece,), task.visible)
             try:
-                for chunk in decoded(one):
+                for chunk in decoded(replace(self._task, pieces=(piece,))):
                     yield chunk.select(SCHEMA.names).cast(SCHEMA)
                 return
             except (LogError, OSError) as error:
@@ -394,10 +392,6 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
 def _offsets(rows: pa.RecordBatch) -> Offsets:
     offsets: Offsets = rows.column("offset").to_numpy(zero_copy_only=False)
     return offsets
-
-
-def _empty() -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
 
 
 def plain(ranges: Sequence[Range]) -> list[list[object]]:

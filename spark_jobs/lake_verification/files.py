@@ -14,8 +14,6 @@ A process that verifies has at most one child, and only if the digest of some fi
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,12 +38,15 @@ from spark_jobs.lake_verification.comparison import MAX_INT64, SCHEMA, Archive, 
 from spark_jobs.lake_verification.runs import LogRuns, OffsetRuns
 from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, file_name, way_out
 from spark_jobs.lake_verification.verified_thing import (
+    LISTED,
     DataUnreadable,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
+    identity_of,
     readable,
+    stored_as,
 )
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -129,8 +130,6 @@ def _answer(asked: Connection) -> None:
 CHUNK_ROWS = 65_536
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 _PLACE = pa.schema([SCHEMA.field("partition"), SCHEMA.field("offset"), pa.field("log_id", _NAMES)])
-LISTED = 20
-"""At most this many ranges of a file are named; further ones are only counted."""
 
 
 def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
@@ -173,13 +172,8 @@ def _logs_in(state: StateTables, name: str, file: LiveFile) -> Sequence[str]:
 
 
 def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
-    try:
-        stored = storage.stat(storage.join(table_uri(state.lake, name), file.path))
-        there: list[int] = [stored.size, stored.modified_ms]
-    except (FileNotFoundError, NotADirectoryError):
-        there = []
-    said = [file.size, file.rows, dict(file.partition_values), file.least, file.greatest, digest]
-    return hashlib.sha256(json.dumps([there, said], sort_keys=True, default=str).encode()).hexdigest()
+    there = stored_as(storage.join(table_uri(state.lake, name), file.path))
+    return identity_of(there, file.size, file.rows, file.partition_values, file.least, file.greatest, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +268,8 @@ class _Reader:
             schema = self._declared(parquet)
             if schema is None:
                 return
-            digest = row_digest.RowDigest(_without(schema, self._spec.run_columns))
+            lasting = [field for field in schema if field.name not in self._spec.run_columns]
+            digest = row_digest.RowDigest(pa.schema(lasting))
             recorded = self._recorded(parquet.metadata)
             if recorded is not None:
                 self._types(parquet.schema_arrow)
@@ -420,10 +415,6 @@ def comparison_findings(
     for log, start, end, why in doubts:
         text = f"offsets [{start}, {end}) cannot be verified: the file has no row digest, and {why}."
         yield "not-provable", log, start, end, text
-
-
-def _without(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([field for field in schema if field.name not in names])
 
 
 def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:

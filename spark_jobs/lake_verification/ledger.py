@@ -15,8 +15,6 @@ Offsets of rows in ``records`` against the ledger of their log: a whole log at o
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +38,6 @@ from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.repair_commands import frontiers_command
-from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.ledger_ranges import (
     NOT_ARCHIVED,
     batches_within,
@@ -52,14 +49,17 @@ from spark_jobs.lake.segments.ledger_ranges import (
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_in, offsets_of
 from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets
-from spark_jobs.lake_verification.state import StateTables, way_out
+from spark_jobs.lake_verification.state import StateTables, only, way_out
 from spark_jobs.lake_verification.verified_thing import (
+    LISTED,
     DataUnreadable,
     Thing,
     ThingCounts,
     ThingResult,
     finding,
+    identity_of,
     readable,
+    stored_as,
 )
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
@@ -290,8 +290,6 @@ def compare_ranges(ranges: Sequence[ComparedRange], blocks: Blocks) -> list[Comp
     ]
 
 
-LISTED = 20
-"""At most this many ranges of a log are named; further ones are only counted."""
 _LOG = "log/"
 _END = int(np.iinfo(np.int64).max)
 _MOST_READ = 1000
@@ -303,13 +301,13 @@ def logs_of(state: StateTables) -> list[str]:
     return sorted(state.known_logs() | {log for log in _files_by_log(state) if log is not None})
 
 
-def log_things(state: StateTables, logs: Iterable[str], facts: BatchFacts | None) -> Iterator[Thing]:
+def log_things(state: StateTables, logs: Iterable[str], sums: BatchSums | None) -> Iterator[Thing]:
     """Yield logs. The state must have the offsets of the files that were read."""
     for log, files in files_of(state, logs):
-        ours = None if facts is None else facts.of_segments(state.segments_of(log))
+        ours = None if sums is None else only(sums, (segment.segment_id for segment in state.segments_of(log)))
         yield Thing(
             name=f"{_LOG}{log}",
-            identity=_identity(state, log, files, facts),
+            identity=_identity(state, log, files, sums),
             size=0,
             verify=partial(verify_log, state.of_log(log, files), log, files, ours),
         )
@@ -345,64 +343,48 @@ def compare_rows(executor: ShufflingExecutor, state: StateTables, things: Sequen
     return [replace(thing, verify=partial(thing.verify, found.get(thing.name.removeprefix(_LOG)))) for thing in things]
 
 
-def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> str:
-    stored: list[list[Any]] = []
-    for file in files:
-        try:
-            there = storage.stat(storage.join(table_uri(state.lake, "records"), file.path))
-            stored.append([file.path, there.size, there.modified_ms])
-        except (FileNotFoundError, NotADirectoryError):
-            stored.append([file.path])
+def _identity(state: StateTables, log: str, files: Sequence[LiveFile], sums: BatchSums | None) -> str:
+    root = table_uri(state.lake, "records")
+    stored = [(file.path, stored_as(storage.join(root, file.path))) for file in files]
     ledger = [asdict(row) for row in state.ledger.get(log, ())]
     segments = [asdict(segment) for segment in state.segments_of(log)]
-    validated = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
+    validated = [[state.validations.get(s["segment_id"]), sums and sums.get(s["segment_id"])] for s in segments]
     row = asdict(state.logs[log]) if log in state.logs else None
-    said = [stored, ledger, segments, validated, row, state.frontiers.get(log)]
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+    return identity_of(stored, ledger, segments, validated, row, state.frontiers.get(log))
 
 
-class BatchFacts:
-    """Sums of ``batches`` for each segment: batches, their records, their bytes."""
+BatchSums = Mapping[str, tuple[int, int, int]]
+"""By segment id: the number of its good batches, of their records (with control records), and of their bytes."""
+_NO_BATCHES = 0, 0, 0
 
-    def __init__(self, found: Mapping[str, tuple[int, int, int]]) -> None:
-        self._found = found
 
-    def of(self, segment_id: str) -> tuple[int, int, int]:
-        """Return the number of good batches, of their records (with control records), and of their bytes."""
-        return self._found.get(segment_id, (0, 0, 0))
-
-    def of_segments(self, segments: Iterable[Segment]) -> BatchFacts:
-        """The sums of some segments."""
-        return BatchFacts({segment.segment_id: self.of(segment.segment_id) for segment in segments})
-
-    @classmethod
-    def read(cls, state: StateTables) -> BatchFacts | None:
-        """Sum over the table; None if it cannot be read."""
-        opened = state.opened.get("batches")
-        if opened is None:
-            return None
-        columns = ["segment_id", "record_count", "size"]
-        found: dict[str, tuple[int, int, int]] = {}
-        try:
-            with readable():
-                dataset = open_dataset(state.lake, "batches", opened)
-                for chunk in scan(dataset, columns, pc.field("verdict") == "ok"):
-                    sums = pa.Table.from_batches([chunk]).group_by("segment_id")
-                    rows = sums.aggregate([("size", "count"), ("record_count", "sum"), ("size", "sum")]).to_pylist()
-                    for row in rows:
-                        now = row["size_count"], row["record_count_sum"] or 0, row["size_sum"] or 0
-                        before = found.get(row["segment_id"], (0, 0, 0))
-                        found[row["segment_id"]] = tuple(map(sum, zip(before, now, strict=True)))  # type: ignore[assignment]
-        except (DataUnreadable, FileNotFoundError):
-            return None  # the verification of the table's files reports it
-        return cls(found)
+def batch_sums(state: StateTables) -> BatchSums | None:
+    """Sum over the table ``batches``; None if it cannot be read."""
+    opened = state.opened.get("batches")
+    if opened is None:
+        return None
+    columns = ["segment_id", "record_count", "size"]
+    found: dict[str, tuple[int, int, int]] = {}
+    try:
+        with readable():
+            dataset = open_dataset(state.lake, "batches", opened)
+            for chunk in scan(dataset, columns, pc.field("verdict") == "ok"):
+                sums = pa.Table.from_batches([chunk]).group_by("segment_id")
+                rows = sums.aggregate([("size", "count"), ("record_count", "sum"), ("size", "sum")]).to_pylist()
+                for row in rows:
+                    now = row["size_count"], row["record_count_sum"] or 0, row["size_sum"] or 0
+                    before = found.get(row["segment_id"], _NO_BATCHES)
+                    found[row["segment_id"]] = tuple(map(sum, zip(before, now, strict=True)))  # type: ignore[assignment]
+    except (DataUnreadable, FileNotFoundError):
+        return None  # the verification of the table's files reports it
+    return found
 
 
 def verify_log(
     state: StateTables,
     log: str,
     files: Sequence[LiveFile],
-    facts: BatchFacts | None,
+    sums: BatchSums | None,
     compared: ComparedOffsets | None = None,
 ) -> ThingResult:
     """Compare what the tables record about one log.
@@ -418,7 +400,7 @@ def verify_log(
     result.findings += _tiling(said, ledger)
     result.findings += _segments(said, ledger)
     if "validations" not in state.unreadable:
-        result.findings += _validated(said, ledger, facts)
+        result.findings += _validated(said, ledger, sums)
     if "transactions" in state.tables and "transactions" not in state.unreadable:
         result.findings += _transactions(said, ledger)
     if "records" in state.tables and "records" not in state.unreadable:
@@ -529,7 +511,7 @@ def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[PlacedFindin
             yield said.finding("ledger-has-a-hole", "segments", text, (segment.base_offset, segment.next_offset))
 
 
-def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[PlacedFinding]:
+def _validated(said: _Said, ledger: Sequence[LedgerRow], sums: BatchSums | None) -> Iterator[PlacedFinding]:
     """Check that every segment is validated and has its batches, and that the ledger counts their records."""
     state = said.state
     end = ledger[-1].end_offset if ledger else 0
@@ -552,7 +534,7 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
                 yield said.finding("not-provable", "validations", text, span)
             continue
         counted = validated["batches"], validated["records"] + validated["control_records"], validated["valid_bytes"]
-        found = counted if facts is None else facts.of(segment.segment_id)
+        found = counted if sums is None else sums.get(segment.segment_id, _NO_BATCHES)
         if counted != found:
             text = (
                 f"the table batches has {found[0]} batches with {found[1]} records and {found[2]} bytes of the segment "

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
@@ -17,7 +17,6 @@ from deltalake import DeltaTable
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.rules.advice import made_again
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
-from spark_jobs.errors import StorageError
 from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import delta_log
@@ -69,13 +68,10 @@ class OpenedTable:
 class TableLog:
     """What the kept part of a table's log records."""
 
-    name: str
     digests: dict[str, str] = field(default_factory=dict)
     """Row digest by path, as the commit that added the file recorded it."""
     contents: dict[str, str] = field(default_factory=dict)
     """Digest of the bytes by path, from the same commit."""
-    ours: set[str] = field(default_factory=set)
-    """Files that a commit with a run id added."""
     findings: list[PlacedFinding] = field(default_factory=list)
 
 
@@ -145,12 +141,12 @@ class StateTables:
             self.lake,
             tables={name: replace(table, files=(), columns=frozenset()) for name, table in self.tables.items()},
             unreadable=self.unreadable,
-            logs=_only(self.logs, [log]),
+            logs=only(self.logs, [log]),
             segments=segments,
-            validations=_only(self.validations, [segment.segment_id for segment in segments]),
-            ledger=_only(self.ledger, [log]),
-            frontiers=_only(self.frontiers, [log]),
-            offsets={name: _only(self.offsets[name], [log]) for name in names if name in self.offsets},
+            validations=only(self.validations, [segment.segment_id for segment in segments]),
+            ledger=only(self.ledger, [log]),
+            frontiers=only(self.frontiers, [log]),
+            offsets={name: only(self.offsets[name], [log]) for name in names if name in self.offsets},
         )
 
     def known_logs(self) -> set[str]:
@@ -167,7 +163,8 @@ def file_name(table: str, file: LiveFile) -> str:
     return f"file/{table}/{file.path}"
 
 
-def _only(found: Mapping[str, Value], keys: Iterable[str]) -> dict[str, Value]:
+def only(found: Mapping[str, Value], keys: Iterable[str]) -> dict[str, Value]:
+    """Return what is there of these keys."""
     return {key: found[key] for key in keys if key in found}
 
 
@@ -232,35 +229,21 @@ def _rows(state: StateTables, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-class _noted:  # noqa: N801 - a context manager
+@contextmanager
+def _noted(state: StateTables, name: str) -> Iterator[None]:
     """Turn the error of a table that cannot be read into a finding."""
+    try:
+        with readable():
+            yield
+    except DataUnreadable as unreadable:
+        if name not in state.unreadable:
+            state.unreadable.add(name)
+            _say(state, "table-missing", name, f"cannot be read: {unreadable}.")
 
-    def __init__(self, state: StateTables, name: str) -> None:
-        self._state, self._name, self._reading = state, name, readable()
 
-    def __enter__(self) -> None:
-        self._reading.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        try:
-            self._reading.__exit__(kind, error, trace)
-        except StorageError:
-            raise
-        except (DataUnreadable, OSError) as unreadable:
-            if self._name not in self._state.unreadable:
-                self._state.unreadable.add(self._name)
-                self._state.findings.append(
-                    finding(
-                        "table-missing",
-                        f"The table {self._name} cannot be read: {unreadable}.",
-                        table=self._name,
-                        file=table_uri(self._state.lake, self._name),
-                    )
-                )
-            return True
-        return False
+def _say(state: StateTables, rule: str, name: str, what: str) -> None:
+    uri = table_uri(state.lake, name)
+    state.findings.append(finding(rule, f"The table {name} {what}", table=name, file=uri))
 
 
 def _recorded(state: StateTables) -> dict[str, dict[str, Any]]:
@@ -312,21 +295,13 @@ def _missing(state: StateTables) -> None:
         if name in there or name in implied or not storage.has_files(table_uri(state.lake, name)):
             continue
         if state.recorded:
-            message = f"The table {name} was never made: its directory has files and no log, and no run recorded it."
-            file = table_uri(state.lake, name)
-            state.findings.append(finding("table-not-complete", message, table=name, file=file))
+            what = "was never made: its directory has files and no log, and no run recorded it."
+            _say(state, "table-not-complete", name, what)
         else:
             implied[name] = "its directory has files"
     for name, why in implied.items():
         if name not in there:
-            state.findings.append(
-                finding(
-                    "table-missing",
-                    f"The table {name} is gone, but {why}.",
-                    table=name,
-                    file=table_uri(state.lake, name),
-                )
-            )
+            _say(state, "table-missing", name, f"is gone, but {why}.")
 
 
 def _had_segments(state: StateTables) -> bool:

@@ -6,9 +6,7 @@ again.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,7 +45,9 @@ from spark_jobs.lake_verification.verified_thing import (
     ThingCounts,
     ThingResult,
     finding,
+    identity_of,
     readable,
+    stored_as,
 )
 from spark_jobs.newest.newest_keys import NewestKeys
 from spark_jobs.newest.newest_rows import KEY_COLUMNS, add_keys
@@ -182,7 +182,7 @@ def decoded_things(lake: str, logs: Sequence[LogRow]) -> Iterator[Thing]:
                     partial(_of_file, opened.place, file, opened.contents.get(file.path)),
                 )
         if len(tables) == len(_PAIR) and not any(opened.is_damaged for opened in tables):
-            both = json.dumps([opened.identity for opened in tables])
+            both = identity_of([opened.identity for opened in tables])
             yield Thing(f"rows/{tables[0].place.name}", both, 0, partial(_of_rows, tables[0].place, of_topic))
         if latest is not None and not latest.is_damaged:
             rows = partial(_of_latest, latest.place, latest.files, of_topic)
@@ -209,8 +209,8 @@ def _open(place: Table) -> _Opened | None:
     log = delta_log.log_files(place.lake, place.name)
     if not log.all:
         return None
-    said = [[file.path, file.size, file.modified_ms] for file in log.all]
-    opened = _Opened(place, identity=hashlib.sha256(json.dumps(said).encode()).hexdigest())
+    stored = [(file.path, file.size, file.modified_ms) for file in log.all]
+    opened = _Opened(place, identity=identity_of(stored))
     opened.size = sum(file.size for file in log.all)
     try:
         opened.files = tuple(place.files())
@@ -240,13 +240,8 @@ def _contents(opened: _Opened, version: int, path: str) -> Mapping[str, str]:
 
 
 def _identity(opened: _Opened, file: LiveFile) -> str:
-    try:
-        stored = storage.stat(storage.join(opened.place.uri, file.path))
-        there = [stored.size, stored.modified_ms]
-    except (FileNotFoundError, NotADirectoryError):
-        there = []
-    said = [there, file.size, file.rows, opened.contents.get(file.path)]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    there = stored_as(storage.join(opened.place.uri, file.path))
+    return identity_of(there, file.size, file.rows, opened.contents.get(file.path))
 
 
 def _of_file(place: Table, file: LiveFile, recorded: str | None) -> ThingResult:
@@ -283,19 +278,21 @@ def _rows(path: str) -> int:
 
 def _of_rows(place: Table, logs: Sequence[LogRow]) -> ThingResult:
     """Compare the number of rows of both tables with that of ``records``."""
-    result = ThingResult()
     try:
         found = balances(place.lake, place.topic, logs)
     except TableUnreadable:
-        return result  # a finding of the file or table itself
-    for each in found:
-        if not each.holds:
-            what = (
-                f"of partition {each.partition} it has {each.decoded:,} decoded and {each.undecoded:,} undecoded rows "
-                f"below offset {each.end:,}, where records has {each.records:,}."
-            )
-            result.findings.append(_said(place, "row-digest-differs", what))
-    return result if result.findings else _counted(place, topic_table(place.lake, UNDECODED, place.topic))
+        return ThingResult()  # a finding of the file or table itself
+    wrong = [
+        f"of partition {each.partition} it has {each.decoded:,} decoded and {each.undecoded:,} undecoded rows below "
+        f"offset {each.end:,}, where records has {each.records:,}."
+        for each in found
+        if not each.holds
+    ]
+    return _differs(place, wrong) if wrong else _counted(place, topic_table(place.lake, UNDECODED, place.topic))
+
+
+def _differs(place: Table, wrong: Iterable[str]) -> ThingResult:
+    return ThingResult([_said(place, "row-digest-differs", what) for what in wrong])
 
 
 def _counted(*tables: Table) -> ThingResult:
@@ -312,15 +309,13 @@ def _counted(*tables: Table) -> ThingResult:
 
 def _of_latest(place: Table, files: Sequence[LiveFile], logs: Sequence[LogRow]) -> ThingResult:
     """Compare the rows of a table of the latest rows with ``records``."""
-    result = ThingResult()
     try:
         found = list(latest_differences(place, files, logs))
     except TableUnreadable:
-        return result  # a finding of the file or table itself
-    for each in found:
-        what = (
-            f"of partition {each.partition} it lacks {each.missing:,} of the newest rows below offset {each.end:,} of "
-            f"records, and has {each.outdated:,} others."
-        )
-        result.findings.append(_said(place, "row-digest-differs", what))
-    return result if result.findings else _counted(place)
+        return ThingResult()  # a finding of the file or table itself
+    wrong = [
+        f"of partition {each.partition} it lacks {each.missing:,} of the newest rows below offset {each.end:,} of "
+        f"records, and has {each.outdated:,} others."
+        for each in found
+    ]
+    return _differs(place, wrong) if wrong else _counted(place)

@@ -7,6 +7,8 @@ interrupted verification knows which things are already verified.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -16,9 +18,13 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from spark_jobs.errors import JobError, LakeRefused, StorageError, TableRefused
 from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.runs import LogRuns
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
+
+LISTED = 20
+"""At most this many places of one kind are named; further ones are only counted."""
 
 
 class DataUnreadable(Exception):
@@ -37,6 +43,20 @@ def finding(
 ) -> PlacedFinding:
     """A finding about a lake; ``place`` as :func:`logcore.logs.model.findings.found` takes it."""
     return PlacedFinding(found(rule, message, **place), log, topic, partition, table=table)
+
+
+def stored_as(path: str) -> list[int]:
+    """Return size and time of a file, for the identity of a thing; nothing if it is gone."""
+    try:
+        stored = storage.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [stored.size, stored.modified_ms]
+
+
+def identity_of(*parts: object) -> str:
+    """Return the identity of a thing: the digest of what is known of it, and of all that it is compared with."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(slots=True)

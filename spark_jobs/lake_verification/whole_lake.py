@@ -32,7 +32,7 @@ from spark_jobs.lake_verification.archive import archive_things, stray_files
 from spark_jobs.lake_verification.commits import table_things
 from spark_jobs.lake_verification.comparison import Archive
 from spark_jobs.lake_verification.files import file_things
-from spark_jobs.lake_verification.ledger import BatchFacts, compare_rows, log_things, logs_of
+from spark_jobs.lake_verification.ledger import batch_sums, compare_rows, log_things, logs_of
 from spark_jobs.lake_verification.progress import VerificationProgress
 from spark_jobs.lake_verification.state import StateTables, file_name, read_lake, way_out
 from spark_jobs.lake_verification.topic_verification import decoded_things
@@ -195,7 +195,7 @@ class _WholeLake:
         ]
         # What a lost table makes wrong is right again when the table is there: it is no harm of its own.
         lost = {placed.table for placed in state.findings if placed.finding.rule == "table-missing"}
-        facts, logs = BatchFacts.read(state), [] if "offset_ledger" in lost else self._logs(state)
+        sums, logs = batch_sums(state), [] if "offset_ledger" in lost else self._logs(state)
         of_topics = self._decoded_things(state)
         if "records" in lost:
             of_topics = [thing for thing in of_topics if not thing.name.startswith("rows/")]
@@ -206,7 +206,7 @@ class _WholeLake:
         for thing, result in self._verified(executor, things):
             if result.offsets:
                 state.offsets[thing.name] = result.offsets
-        due = self._due(log_things(state, logs, facts))
+        due = self._due(log_things(state, logs, sums))
         if isinstance(executor, ShufflingExecutor):
             due = _compared(executor, state, due)
         for _ in self._verified(executor, due):
