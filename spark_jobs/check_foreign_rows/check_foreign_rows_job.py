@@ -21,12 +21,12 @@ from spark_jobs.lake.delta.state import foreign_commits, tables_file
 from spark_jobs.lake.delta.state.tables_file import ForeignAnswer
 from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.published.held_offsets import HeldOffsets, LogRuns
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer
 from spark_jobs.lake_verification.files import CHUNK_ROWS, add_offsets, comparison_findings, offsets_in
-from spark_jobs.lake_verification.runs import HeldOffsets, LogRuns
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 from spark_jobs.outlines import ForeignFiles
 from spark_jobs.placed_finding import PlacedFinding

@@ -27,12 +27,13 @@ from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import Piece, WriteTask, decoded
 from spark_jobs.errors import StorageError
 from spark_jobs.groups import by_key
+from spark_jobs.lake.delta.files import file_contents
+from spark_jobs.lake.published.held_offsets import HeldOffsets, OffsetRuns
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import slice_bytes
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
 
 SCHEMA = TABLES["records"].content_schema
 """Compared columns: those that come from the archive. Others come from the ledger or from the run."""
@@ -348,19 +349,8 @@ class _Stream:
 
 def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the rows of a chunk by log key; most chunks have one log."""
-    ids, partitions = pc.unique(chunk.column("log_id")), pc.unique(chunk.column("partition"))
-    if len(ids) == 1 and len(partitions) == 1:
-        yield f"{ids[0].as_py()}/{partitions[0].as_py()}", chunk
-        return
-    for log_id in ids:
-        of_id = chunk.filter(_same(chunk.column("log_id"), log_id))
-        for partition in pc.unique(of_id.column("partition")):
-            rows = of_id.filter(_same(of_id.column("partition"), partition))
-            yield f"{log_id.as_py()}/{partition.as_py()}", rows
-
-
-def _same(column: pa.Array[Any], value: pa.Scalar[Any]) -> pa.Array[Any]:
-    return pc.is_null(column) if not value.is_valid else pc.equal(column, value)
+    for key, places in file_contents.by_log(chunk):
+        yield archive.log_key(*key), chunk if len(places) == chunk.num_rows else chunk.take(places)
 
 
 def _unequal(left: pa.Array[Any], right: pa.Array[Any]) -> npt.NDArray[np.bool_]:
@@ -394,15 +384,10 @@ def _offsets(rows: pa.RecordBatch) -> Offsets:
     return offsets
 
 
-def plain(ranges: Sequence[Range]) -> list[list[object]]:
-    """Ranges as plain values."""
-    return [list(each) for each in ranges]
-
-
 def as_answer(result: Comparison) -> str | list[list[object]]:
     """Return the result to store for a file: ``equal``, ``not provable: …``, or its differences as plain values."""
     differences = result.ranges()
     if differences:
-        return plain(differences)
+        return [list(each) for each in differences]
     doubts: Mapping[str, None] = {each.what: None for each in result.doubts()}
     return f"not provable: {'; '.join(doubts)}" if doubts else "equal"

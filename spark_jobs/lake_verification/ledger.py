@@ -37,6 +37,7 @@ from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, read_rows, scan, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published.held_offsets import HeldOffsets, OffsetRuns, Offsets
 from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments.ledger_ranges import (
     NOT_ARCHIVED,
@@ -48,7 +49,6 @@ from spark_jobs.lake.segments.ledger_ranges import (
 )
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_verification.files import offsets_in, offsets_of
-from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, Offsets
 from spark_jobs.lake_verification.state import StateTables, only, way_out
 from spark_jobs.lake_verification.verified_thing import (
     LISTED,
@@ -122,8 +122,8 @@ class ExpectedOffsets:
             elif low < high:
                 missing += rows.without(low, high)
         again = joined(span for low, high in self.withdrawn for span in rows.within(low, high))
-        allowed = sorted([*((row.start_offset, row.end_offset) for row in self.due), *self.withdrawn, *self.late])
-        return ComparedOffsets(rows.doubled, missing, again, rows.outside(joined(allowed)), counts)
+        allowed = joined([*((row.start_offset, row.end_offset) for row in self.due), *self.withdrawn, *self.late])
+        return ComparedOffsets(rows.doubled, missing, again, rows.outside(allowed), counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_
 from spark_jobs.lake.delta.tables.table_features import refuse_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published.held_offsets import LogRuns
 from spark_jobs.lake.repair_commands import rebuild_command, replace_command, run_command
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.lake_verification.runs import LogRuns
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
 from spark_jobs.placed_finding import PlacedFinding
 

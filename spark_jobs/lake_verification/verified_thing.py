@@ -18,8 +18,8 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from spark_jobs.errors import JobError, LakeRefused, StorageError, TableRefused
 from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.published.held_offsets import LogRuns
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_verification.runs import LogRuns
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.reads import Reads
 

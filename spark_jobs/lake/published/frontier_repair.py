@@ -27,7 +27,8 @@ from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
+from spark_jobs.lake.published.held_offsets import HeldOffsets
+from spark_jobs.lake.published.present_offsets import present_offsets
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 
@@ -143,7 +144,7 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
     ledger_ranges.sync_published(lake, run_id, [log.row.log for log in made.repairable if log.table == "records"])
 
 
-def _of_records(lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> LostFrontier:
+def _of_records(lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: HeldOffsets) -> LostFrontier:
     end = _border(ledger, max(frontier.published_end(ledger), offsets.end))
     known = ledger[-1].end_offset
     published = ledger_ranges.with_published(lake, ledger, min(end, known))
@@ -154,7 +155,7 @@ def _of_records(lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: Pr
 
 
 def _of_uncommitted(
-    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, end: int
+    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: HeldOffsets, end: int
 ) -> LostFrontier | None:
     """Compare rows below the frontier of ``records``; None if they differ: then publishing rewrites the rows."""
     decided = [each for each in ledger_ranges.with_published(lake, ledger, end) if each.end_offset <= end]
@@ -168,7 +169,7 @@ def _border(ledger: Sequence[LedgerRow], end: int) -> int:
 
 
 def _differences(
-    ledger: Sequence[LedgerRow], offsets: PresentOffsets, has_rows: Callable[[LedgerRow], bool]
+    ledger: Sequence[LedgerRow], offsets: HeldOffsets, has_rows: Callable[[LedgerRow], bool]
 ) -> Iterator[Disagreement]:
     for each in ledger:
         start, end = each.start_offset, each.end_offset
@@ -182,5 +183,6 @@ def _differences(
             yield Disagreement(start, end, f"{there} rows, where the ledger counts {due}")
         else:
             yield from (Disagreement(low, high, "the rows are gone") for low, high in offsets.without(start, end))
-    if offsets.doubled:
-        yield Disagreement(0, offsets.end, f"{offsets.doubled} rows have an offset that another row has too")
+    doubled = offsets.rows - offsets.count(0, offsets.end)
+    if doubled:
+        yield Disagreement(0, offsets.end, f"{doubled} rows have an offset that another row has too")

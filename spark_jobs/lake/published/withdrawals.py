@@ -37,7 +37,8 @@ from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
-from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
+from spark_jobs.lake.published.held_offsets import HeldOffsets
+from spark_jobs.lake.published.present_offsets import present_offsets
 from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
@@ -320,7 +321,7 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
 
 
 def _of_log(
-    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
+    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: HeldOffsets, start: int, end: int | None
 ) -> LogWithdrawal:
     parts, unclear = gone_parts(lake, ledger, offsets, start, end)
     ranges = parts if unclear else gone_ranges(parts, ledger, offsets)
@@ -426,7 +427,7 @@ class Unclear:
 
 
 def gone_parts(
-    lake: str, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
+    lake: str, ledger: Sequence[LedgerRow], offsets: HeldOffsets, start: int, end: int | None
 ) -> tuple[list[Gone], list[Unclear]]:
     """Return the published offsets of a log in [start, end) without a row, cut at the ledger's ranges.
 
@@ -450,7 +451,7 @@ def gone_parts(
 
 
 def _gone_among_gaps(
-    lake: str, row: LedgerRow, start: int, end: int, offsets: PresentOffsets
+    lake: str, row: LedgerRow, start: int, end: int, offsets: HeldOffsets
 ) -> tuple[list[Gone], list[Unclear]]:
     """Do the same in a range where only some offsets have a record, batch by batch. Only a batch that lost some of its
     records is read, because only its records show their offsets.
@@ -491,14 +492,14 @@ def _gone_among_gaps(
     return joined, unclear
 
 
-def _has_lost_rows(chunk: pa.RecordBatch, offsets: PresentOffsets) -> npt.NDArray[np.bool_]:
+def _has_lost_rows(chunk: pa.RecordBatch, offsets: HeldOffsets) -> npt.NDArray[np.bool_]:
     """Which batches have records, and fewer rows than records."""
     first, last, count = (chunk.column(name).to_numpy() for name in ("base_offset", "last_offset", "record_count"))
     lost: npt.NDArray[np.bool_] = ~ledger_ranges.is_control(chunk) & (offsets.counts(first, last + 1) != count)
     return lost
 
 
-def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> list[Gone]:
+def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: HeldOffsets) -> list[Gone]:
     """Join neighbouring parts into one range, also if only offsets without records lie between them. Otherwise the
     markers of transactions would split a range.
     """
@@ -511,7 +512,7 @@ def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Pre
     return ranges
 
 
-def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: PresentOffsets) -> bool:
+def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: HeldOffsets) -> bool:
     if start == end:
         return True
     at = bisect_right(ledger, start, key=lambda row: row.end_offset)
