@@ -20,8 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
 from logcore.columns.engines import segment_recovery
 from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
@@ -58,11 +56,10 @@ from spark_jobs.lake.cluster.cluster_settings import lake_policies
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments import archive, log_actions
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_directory import segment_files
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_specs import LOG_ACTIONS
 from spark_jobs.outlines import RecoverOutline
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.policies_file import Policies
@@ -212,22 +209,17 @@ def _refused(log: RecoverLogPlan, why: str) -> PlacedFinding:
 def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
     """Record in ``log_actions`` what was written and what was lost. What is recorded already is not repeated."""
     rows = [row for log, result in done if result.written for row in _actions(config, log, result)]
-    where: list[tuple[str, str, object]] = [("action", "==", RECOVERY)]
-    recorded = read_rows(
-        config.lake, "log_actions", ["log", "segment_id", "rule", "reason", "as_of_ms"], where
-    ).to_pylist()
+    named = ["log", "segment_id", "rule", "reason", "as_of_ms"]
+    recorded = read_rows(config.lake, "log_actions", named, [("action", "==", RECOVERY)]).to_pylist()
     known = {tuple(row.values()) for row in recorded}
-    new = [row for row in rows if tuple(row[name] for name in _TOLD_BY) not in known]
-    commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
-
-
-_TOLD_BY = ("log", "segment_id", "rule", "reason", "as_of_ms")
+    new = [row for row in rows if tuple(row[name] for name in named) not in known]
+    log_actions.record(config.lake, config.run_id, new)
 
 
 def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -> Iterator[dict[str, object]]:
     row, plan = log.row, result.plan or {}
     of = {name: getattr(row, name) for name in ("log", "topic", "log_id", "partition")}
-    of |= {"run_id": config.run_id, "action": RECOVERY, "as_of_ms": config.as_of_ms}
+    of |= {"action": RECOVERY, "as_of_ms": config.as_of_ms}
     whole = f"offsets [{plan['log_start_offset']}, {plan['log_end_offset']}) written as a log directory"
     yield of | {
         "segment_id": None,

@@ -24,10 +24,10 @@ from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts,
 from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.lake.cluster.cluster_settings import lake_policies
-from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments import archive, log_actions, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
-from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
+from spark_jobs.lake.segments.removals import Unfinished
 from spark_jobs.outlines import DoubtedLog, DueLog, DueSegment, KeptLog, OldRuns, RetentionOutline
 from spark_jobs.policies.topic_policies import TopicPolicy
 from spark_jobs.reads import Reads
@@ -124,7 +124,7 @@ class Explained:
     """Rule and reason by segment id, and why the first segment stays."""
 
     reasons: dict[str, tuple[str, str]]
-    stays: RecordedAction | None = None
+    stays: log_actions.Row | None = None
 
 
 def plan(config: RetentionConfig) -> RetentionJobPlan:
@@ -258,7 +258,7 @@ def _why_it_stays(
 
 def _explain(
     config: RetentionConfig, executor: Executor | None
-) -> tuple[dict[str, tuple[str, str]], list[RecordedAction]]:
+) -> tuple[dict[str, tuple[str, str]], list[log_actions.Row]]:
     """Rule and reason of every retired segment that is not recorded yet, and the reason why each log's first segment
     stayed.
 
@@ -296,5 +296,8 @@ def explain(task: ExplainTask) -> Explained:
     now = None if task.left is None else _plan_log(task.left, task.retired_ms)
     if now is None or now.staying is None or now.leaving:
         return Explained(reasons)
-    why = "; ".join(now.why_it_stays)
-    return Explained(reasons, RecordedAction(now.staying.slices[0], "keep", "retention", why, task.retired_ms))
+    first, why = now.staying.slices[0], "; ".join(now.why_it_stays)
+    kept = log_actions.row_about(
+        first, "keep", "retention", why, task.retired_ms, bytes_after=first.size, records=(None, None)
+    )
+    return Explained(reasons, kept)

@@ -42,7 +42,7 @@ from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.state.tables_file import refuse_lost
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import finding_rows
-from spark_jobs.lake.segments import archive, maintenance_actions, removals
+from spark_jobs.lake.segments import archive, log_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import mapped_file, storage
@@ -269,7 +269,7 @@ def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     return TidyArchivePlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,
-        unrecorded=tuple(maintenance_actions.unrecorded(lake, segments)),
+        unrecorded=tuple(log_actions.unrecorded(lake, segments)),
         unmarked=unfinished.ledgers,
         stale=tuple(_stale(lake, segments, validations)),
         versions=versions | {s.log: versions.get(s.log) for s in segments},
@@ -314,20 +314,20 @@ def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor |
         return report
     lake, run_id = config.lake, config.run_id
     removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
-    maintenance_actions.record(lake, run_id, plan.unrecorded)
+    log_actions.record(lake, run_id, plan.unrecorded)
     # A partial write is not reported.
     going = [(file.path, file.size) for file in plan.removal.orphans if not archive_removal.is_unfinished(file.path)]
-    maintenance_actions.record(lake, run_id, maintenance_actions.orphans(lake, going, config.as_of_ms))
+    log_actions.record(lake, run_id, log_actions.orphans(lake, going, config.as_of_ms))
     removed, failed = archive_removal.remove(lake, plan.removal, plan.versions, run_id, plan.clocks)
     moved = {segment.log for segment in plan.removal.segments}
     versions = {log: (version or 0) + 1 if log in moved else version for log, version in plan.versions.items()}
     done, placed = _merge(plan, config, executor, versions)
     if config.only_join:
         joined = archive.retired_at(lake, config.as_of_ms) if done else []
-        maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, joined))
+        log_actions.record(lake, run_id, log_actions.unrecorded(lake, joined))
     else:
         segments = archive.read_segments(lake, live=False)
-        maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, segments))
+        log_actions.record(lake, run_id, log_actions.unrecorded(lake, segments))
         removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
         validated = {row["segment_id"]: row for row in read_rows(lake, "validations", ["segment_id"]).to_pylist()}
         _forget(config, list(_stale(lake, segments, validated)))

@@ -24,7 +24,6 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
@@ -32,16 +31,14 @@ from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, joined, split
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.groups import by_key
-from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.segments import archive, ledger_ranges
+from spark_jobs.lake.segments import archive, ledger_ranges, log_actions
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.log_directory import slice_bytes
-from spark_jobs.lake.table_specs import LOG_ACTIONS
 from spark_jobs.outlines import UnfinishedOutline
 
 _NOWHERE = Place("", 0, "", "")
@@ -197,7 +194,7 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
     by_log = read_removals(lake, logs)
     if not by_log:
         return Unfinished()
-    known = _known_actions(lake, list(by_log))
+    known = log_actions.known_actions(lake, [("log", "in", sorted(by_log))])
     ledger = frontier.read_ledger(lake, list(by_log))
     return Unfinished(
         tuple(r for found in by_log.values() for r in found if (r.segment.segment_id, r.action) not in known),
@@ -205,35 +202,18 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAction:
-    """Another fact to record about a segment, with the removals of its run."""
-
-    segment: Segment
-    action: str
-    rule: str
-    reason: str
-    as_of_ms: int
-
-    def row(self, run_id: str) -> dict[str, object]:
-        """Return the row of ``log_actions``: nothing in the segment changed."""
-        said = {name: getattr(self, name) for name in ("action", "rule", "reason", "as_of_ms")}
-        size = self.segment.size
-        return _named(self.segment) | said | {"run_id": run_id, "bytes_before": size, "bytes_after": size}
-
-
 def finish(
     lake: str,
     run_id: str,
     logs: Sequence[str] | None,
     explain: Mapping[str, tuple[str, str]] | None = None,
-    more: Sequence[RecordedAction] = (),
+    more: Sequence[log_actions.Row] = (),
 ) -> list[Removal]:
     """Update ``log_actions`` and the ledger to match ``segments``; if they match, nothing is written.
 
     Args:
         explain: Rule and reason of a removal by segment id, if the caller knows them.
-        more: Further facts to record in the same commit.
+        more: Further rows to record in the same commit.
 
     Returns:
         The removals whose row in ``log_actions`` was written now.
@@ -243,10 +223,8 @@ def finish(
     """
     todo = unfinished(lake, logs)
     mark_ledgers(lake, run_id, todo.ledgers)
-    rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
-    if rows_of_actions:
-        rows_of_actions += [fact.row(run_id) for fact in more]
-    commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
+    rows = [_action_row(r, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
+    log_actions.record(lake, run_id, [*rows, *more] if rows else ())
     return list(todo.actions)
 
 
@@ -302,16 +280,7 @@ def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
     return tuple(changed)
 
 
-def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
-    rows = read_rows(lake, "log_actions", ["segment_id", "action"], [("log", "in", sorted(logs))]).to_pylist()
-    return {(row["segment_id"], row["action"]) for row in rows}
-
-
-def _named(segment: Segment) -> dict[str, object]:
-    return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
-
-
-def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, object]:
+def _action_row(removal: Removal, explained: tuple[str, str] | None) -> log_actions.Row:
     segment, replacement = removal.segment, removal.replacement
     lost = removal.records_before - removal.records_after
     if replacement is not None:
@@ -324,18 +293,17 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
         )
     else:
         rule, reason = explained or (RETENTION, "decided by a run that ended before it said why")
-    return _named(segment) | {
-        "run_id": run_id,
-        "action": removal.action,
-        "rule": rule,
-        "reason": reason,
-        "bytes_before": segment.size,
-        # The first of several joined segments gets all the bytes, so that the sum over rows is that of the files.
-        "bytes_after": 0 if replacement is None or replacement.base_offset != segment.base_offset else replacement.size,
-        "records_before": removal.records_before,
-        "records_after": removal.records_after,
-        "as_of_ms": segment.retired_ms,
-    }
+    # The first of several joined segments gets all the bytes, so that the sum over rows is that of the files.
+    is_first = replacement is not None and replacement.base_offset == segment.base_offset
+    return log_actions.row_about(
+        segment,
+        str(removal.action),
+        rule,
+        reason,
+        segment.retired_ms,
+        bytes_after=replacement.size if replacement is not None and is_first else 0,
+        records=(removal.records_before, removal.records_after),
+    )
 
 
 def _is_marked(rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> bool:

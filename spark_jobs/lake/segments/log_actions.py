@@ -1,4 +1,4 @@
-"""What ``tidy_archive`` did to segments, recorded in ``log_actions``.
+"""Rows of ``log_actions``: what was done to a segment and why. Here are those of ``tidy_archive``.
 
     merge           a slice's bytes are in a larger file now                        (one row per slice)
     delete          a retired segment's files were deleted                          (one row per segment)
@@ -22,15 +22,45 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.table_specs import LOG_ACTIONS
 
 MERGE, DELETE, DELETE_ORPHAN = "merge", "delete", "delete-orphan"
+Row = Mapping[str, object]
+"""A row of ``log_actions``, without the run."""
 
 
-def unrecorded(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]]:
+def row_about(
+    segment: Segment,
+    action: str,
+    rule: str,
+    reason: str,
+    as_of_ms: int | None,
+    *,
+    bytes_after: int,
+    records: tuple[int | None, int | None] = (0, 0),
+) -> Row:
+    """Return the row of what was done to a segment.
+
+    Args:
+        bytes_after: Bytes of what replaces it.
+        records: Records of the segment, and of what replaces it.
+    """
+    return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")} | {
+        "action": action,
+        "rule": rule,
+        "reason": reason,
+        "bytes_before": segment.size,
+        "bytes_after": bytes_after,
+        "records_before": records[0],
+        "records_after": records[1],
+        "as_of_ms": as_of_ms,
+    }
+
+
+def unrecorded(lake: str, segments: Iterable[Segment]) -> list[Row]:
     """Return the missing rows of ``log_actions``, without their run id; ``segments``: all rows of the table."""
     done = [(MERGE, s) for s in segments if s.retired_because == archive.MERGED]
     done += [(DELETE, s) for s in segments if s.deleted_ms is not None]
     if not done:
         return []
-    known = _known(lake, {s.segment_id for _, s in done})
+    known = known_actions(lake, [_OURS, ("segment_id", "in", sorted({s.segment_id for _, s in done}))])
     left = [(action, s) for action, s in done if (s.segment_id, action) not in known]
     merged = sorted({s.segment_id for action, s in left if action == MERGE})
     where: list[tuple[str, str, object]] = [("segment_id", "in", merged)]
@@ -39,19 +69,20 @@ def unrecorded(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]
     return [_merge(s, records.get(s.segment_id, 0)) if action == MERGE else _delete(s) for action, s in left]
 
 
-def record(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None:
+def record(lake: str, run_id: str, rows: Iterable[Row]) -> None:
     """Append rows to ``log_actions``; without rows nothing is written."""
     columns = pa.Table.from_pylist([dict(row) | {"run_id": run_id} for row in rows], schema=LOG_ACTIONS)
     commits.append(lake, "log_actions", columns, run_id)
 
 
-def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, object]]:
+def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[Row]:
     """Return rows on archived files, by path and size, that will be deleted and are not recorded yet."""
     by_stem: dict[str, list[int]] = {}
     for path, size in files:
         by_stem.setdefault(stem_of(path), []).append(size)
-    known = _known(lake, {id_of(stem) or stem for stem in by_stem}) if by_stem else set()
-    rows: list[dict[str, object]] = []
+    ids = sorted({id_of(stem) or stem for stem in by_stem})
+    known = known_actions(lake, [_OURS, ("segment_id", "in", ids)]) if ids else set()
+    rows: list[Row] = []
     for stem, sizes in sorted(by_stem.items()):
         names = stem.split("/")[1:]
         identity = id_of(stem) or stem
@@ -78,39 +109,22 @@ def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[
     return rows
 
 
-def _known(lake: str, ids: Iterable[str]) -> set[tuple[str, str]]:
-    where: list[tuple[str, str, object]] = [("action", "in", [MERGE, DELETE, DELETE_ORPHAN])]
-    where.append(("segment_id", "in", sorted(ids)))
+_OURS = ("action", "in", [MERGE, DELETE, DELETE_ORPHAN])
+
+
+def known_actions(lake: str, where: Sequence[tuple[str, str, object]]) -> set[tuple[str, str]]:
+    """Return segment and action of the recorded rows that match some conditions."""
     rows = read_rows(lake, "log_actions", ["segment_id", "action"], where).to_pylist()
     return {(row["segment_id"], row["action"]) for row in rows}
 
 
-def _merge(segment: Segment, records: int) -> dict[str, object]:
-    return _of(segment) | {
-        "action": MERGE,
-        "rule": "segment.bytes",
-        "reason": f"a slice of {segment.origin_file}; its bytes are in the segment {segment.replaced_by} now",
-        "bytes_before": segment.size,
-        "bytes_after": segment.size,
-        "records_before": records,
-        "records_after": records,
-        "as_of_ms": segment.retired_ms,
-    }
+def _merge(segment: Segment, records: int) -> Row:
+    reason = f"a slice of {segment.origin_file}; its bytes are in the segment {segment.replaced_by} now"
+    counts, when = (records, records), segment.retired_ms
+    return row_about(segment, MERGE, "segment.bytes", reason, when, bytes_after=segment.size, records=counts)
 
 
-def _delete(segment: Segment) -> dict[str, object]:
+def _delete(segment: Segment) -> Row:
     waited = (segment.deleted_ms or 0) - (segment.retired_ms or 0)
-    return _of(segment) | {
-        "action": DELETE,
-        "rule": "file.delete.delay.ms",
-        "reason": f"retired by {segment.retired_because}; its files were deleted {waited} ms later",
-        "bytes_before": segment.size,
-        "bytes_after": 0,
-        "records_before": 0,
-        "records_after": 0,
-        "as_of_ms": segment.deleted_ms,
-    }
-
-
-def _of(segment: Segment) -> dict[str, object]:
-    return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
+    reason = f"retired by {segment.retired_because}; its files were deleted {waited} ms later"
+    return row_about(segment, DELETE, "file.delete.delay.ms", reason, segment.deleted_ms, bytes_after=0)
