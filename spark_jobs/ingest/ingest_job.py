@@ -76,7 +76,6 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.identity import claim, cluster_of_logs, read_identity
-from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import local_copies, storage
 from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.outlines import IngestOutline
@@ -181,7 +180,7 @@ _SCHEMA = pa.schema(_FIELDS)
 def recall_reads(lake: str) -> RememberedReads:
     """Return what earlier plans of this lake read; nothing if the file is missing or damaged."""
     try:
-        content = storage.read(_file(lake))
+        content = storage.read(registry.home_file(FOLDER, lake, ".arrow"))
         with pa.ipc.open_stream(content) as stream:
             if stream.schema != _SCHEMA:
                 return RememberedReads()
@@ -199,13 +198,10 @@ def keep_reads(lake: str, reads: RememberedReads) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
+    path = registry.home_file(FOLDER, lake, ".arrow")
     with suppress(OSError):
-        os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
-        storage.put(_file(lake), sink.getvalue().to_pybytes())
-
-
-def _file(lake: str) -> str:
-    return os.path.join(registry.home(), FOLDER, f"{key_of(lake)}.arrow")
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        storage.put(path, sink.getvalue().to_pybytes())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from spark_jobs.lake.cluster_columns import CLUSTER_TABLES
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.lake_names import key_of
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import ClusterOutline
 
@@ -74,7 +73,7 @@ def recall(lake: str, basis: Basis | None = None) -> ClusterOutline | None:
         basis: The present one; None: any.
     """
     try:
-        content = json.loads(storage.read(_file(lake)))
+        content = json.loads(storage.read(registry.home_file(FOLDER, lake)))
         kept, found = content["basis"], content["found"]
         if kept["lake"] != lake or basis not in (None, kept):
             return None
@@ -91,9 +90,10 @@ def recall(lake: str, basis: Basis | None = None) -> ClusterOutline | None:
 def keep(lake: str, basis: Basis, found: ClusterOutline) -> None:
     """Keep what a reading found. A home that cannot be written keeps nothing."""
     content = as_json({"basis": basis, "found": found}, ensure_ascii=True) + "\n"
+    path = registry.home_file(FOLDER, lake)
     with suppress(OSError):
-        os.makedirs(os.path.dirname(_file(lake)), mode=0o700, exist_ok=True)
-        storage.put(_file(lake), content.encode())
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        storage.put(path, content.encode())
 
 
 _TABLES = tuple(table.name for table in CLUSTER_TABLES)
@@ -102,7 +102,3 @@ _TABLES = tuple(table.name for table in CLUSTER_TABLES)
 def _state_of(lake: str, name: str) -> list[int | str] | None:
     table = latest_snapshot(lake, name)
     return None if table is None else [table.version(), str(table.metadata().id)]
-
-
-def _file(lake: str) -> str:
-    return os.path.join(registry.home(), FOLDER, f"{key_of(lake)}.json")

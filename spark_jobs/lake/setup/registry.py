@@ -94,6 +94,11 @@ def home() -> str:
     return folder
 
 
+def home_file(folder: str, lake: str, ending: str = ".json") -> str:
+    """Return the path of the file about a lake in a folder of the home; it may not exist."""
+    return os.path.join(home(), folder, f"{key_of(lake)}{ending}")
+
+
 def put_in_home(path: str, content: bytes) -> None:
     """Write a file of the home, whole or not at all.
 
@@ -171,7 +176,7 @@ def recall(lake: str) -> Registration:
 
 def registration_file(lake: str) -> str:
     """Return the path of the registration of a lake, which may not exist."""
-    return os.path.join(home(), FOLDER, f"{key_of(lake)}.json")
+    return home_file(FOLDER, lake)
 
 
 def as_remembered(lake: str, intake: AnyIntake) -> AnyIntake:

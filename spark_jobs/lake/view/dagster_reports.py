@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 
 ANSWERS_FOLDER, LATER_FOLDER = "answers", "later_keys"
@@ -54,22 +54,18 @@ def record_answers(lake: str, instance: str, run_id: str, answers: Answers) -> N
         "run_id": run_id,
         "answers": {**(mine["answers"] if mine else {}), **answers},
     }
-    registry.put_in_home(_answers_file(lake), (json.dumps(content, indent=1) + "\n").encode())
+    registry.put_in_home(registry.home_file(ANSWERS_FOLDER, lake), (json.dumps(content, indent=1) + "\n").encode())
 
 
 def _kept_answers(lake: str) -> dict[str, Any] | None:
     """Return the record on a lake; None if there is none or it is not what was written."""
     try:
-        content = json.loads(storage.read(_answers_file(lake)))
+        content = json.loads(storage.read(registry.home_file(ANSWERS_FOLDER, lake)))
         if content["version"] != ANSWERS_VERSION or content["lake"] != lake or not isinstance(content["answers"], dict):
             return None
         return {"instance": content["instance"], "run_id": content["run_id"], "answers": content["answers"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _answers_file(lake: str) -> str:
-    return os.path.join(registry.home(), ANSWERS_FOLDER, f"{lake_names.key_of(lake)}.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +126,4 @@ def waiting_keys(lake: str, instance: str) -> list[LaterKeys]:
 
 
 def _later_folder(lake: str) -> str:
-    return os.path.join(registry.home(), LATER_FOLDER, lake_names.key_of(lake))
+    return registry.home_file(LATER_FOLDER, lake, "")

@@ -32,7 +32,7 @@ from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import RangesOutline
 
@@ -206,7 +206,7 @@ def _stored(lake: str) -> tuple[RecordsVersion | None, dict[str, Results]]:
 
 def results_file(lake: str) -> str:
     """Return the path of the results on a lake."""
-    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")
+    return registry.home_file(FOLDER, lake)
 
 
 def page_of(lake: str, report: JobReport[RangesOutline] | None) -> str | None:

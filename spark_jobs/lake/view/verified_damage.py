@@ -17,7 +17,7 @@ from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import exit_code
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.tables.delta_location import LOG_DIRECTORY, delta_uri
-from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 from spark_jobs.placed_finding import PlacedFinding
 
@@ -40,7 +40,7 @@ def keep_verified_damage(lake: str, findings: Iterable[PlacedFinding], *, is_who
                 with suppress(FileNotFoundError):
                     kept[each.file] = [each.rule, *_identity(each.file)]
         if kept != before:
-            registry.put_in_home(_file(lake), json.dumps(kept).encode())
+            registry.put_in_home(registry.home_file(FOLDER, lake), json.dumps(kept).encode())
 
 
 def verified_damage(lake: str) -> dict[str, str]:
@@ -77,11 +77,7 @@ def _is_of_a_table(path: str) -> bool:
 def _kept(lake: str) -> dict[str, list[str | int]]:
     """Return what this home has of a lake; nothing if it is not what was written."""
     try:
-        kept = json.loads(storage.read(_file(lake)))
+        kept = json.loads(storage.read(registry.home_file(FOLDER, lake)))
         return {path: [str(rule), int(size), int(placed_ms)] for path, (rule, size, placed_ms) in kept.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _file(lake: str) -> str:
-    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")

@@ -8,7 +8,6 @@ schedule that has stopped are not the same.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,7 @@ from logcore.storage.source_errors import shown
 from spark_jobs.errors import JobError, UsageError
 from spark_jobs.lake.delta.state.tables_file import read_state
 from spark_jobs.lake.delta.tables.snapshots import table_uri
-from spark_jobs.lake.setup import lake_names, registry
+from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease, storage
 from spark_jobs.lake.view.runs.run_rows import JOBS, SUCCEEDED, TABLE, RunRow
 
@@ -142,7 +141,7 @@ def keep_run_end(
         else:
             after = replace(said, failed_ms=ended_ms, error=error, unread=unread)
         content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}
-        registry.put_in_home(_file(lake), json.dumps(content).encode())
+        registry.put_in_home(registry.home_file(FOLDER, lake), json.dumps(content).encode())
         return error is not None and before.is_failing and (before.error, before.unread) == (error, unread)
     return False
 
@@ -167,7 +166,7 @@ def forget_ends(lake: str, paths: Collection[str]) -> None:
             ends, warned=warned, harmed=harmed, unread=FORGOTTEN if names and names <= gone else ends.unread
         )
     content = {job: asdict(ends) for job, ends in kept.items()}
-    registry.put_in_home(_file(lake), json.dumps(content).encode())
+    registry.put_in_home(registry.home_file(FOLDER, lake), json.dumps(content).encode())
 
 
 def _renewed(before: Mapping[str, str], of_run: Mapping[str, str] | None) -> dict[str, str]:
@@ -184,10 +183,7 @@ def is_below(path: str, sources: Iterable[str]) -> bool:
 def _kept(lake: str) -> dict[str, RunEnds]:
     """Return what this home has of a lake; nothing if it is not what was written."""
     try:
-        return {job: RunEnds(**ends) for job, ends in json.loads(storage.read(_file(lake))).items()}
+        kept = json.loads(storage.read(registry.home_file(FOLDER, lake)))
+        return {job: RunEnds(**ends) for job, ends in kept.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _file(lake: str) -> str:
-    return os.path.join(registry.home(), FOLDER, f"{lake_names.key_of(lake)}.json")
