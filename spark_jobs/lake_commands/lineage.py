@@ -39,11 +39,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logcore.cli.output.record_lines import json_line
@@ -51,6 +50,7 @@ from logcore.cli.reading.arguments import natural
 from logcore.exit_codes import ExitCode
 from logcore.texts import shown, time_text
 from spark_jobs.errors import JobError, guarded
+from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.delta.tables.delta_log import Commit
 from spark_jobs.lake.delta.tables.snapshots import open_dataset, open_table
@@ -62,52 +62,8 @@ if TYPE_CHECKING:
     from spark_jobs.lake.lineage import OffsetLineage
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedRows:
-    """Rows of a commit that came from one segment."""
-
-    segment_id: str
-    segment: Segment | None
-    """None if the table ``segments`` does not have the segment that the rows name."""
-    rows: int
-    first_offset: int
-    last_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogRows:
-    """Rows of a commit that belong to one log."""
-
-    topic: str
-    partition: int
-    log_id: str
-    rows: int
-    start_offset: int
-    end_offset: int
-    """Exclusive."""
-    segments: tuple[CommittedRows, ...]
-
-    @property
-    def log(self) -> str:
-        """The log's key."""
-        return archive.log_key(self.log_id, self.partition)
-
-
-@dataclass(frozen=True, slots=True)
-class VersionLineage:
-    """One version of the table."""
-
-    commit: Commit
-    rows_added: int
-    rows_removed: int | None
-    """Number of removed rows; None if the version before can no longer be read."""
-    logs: tuple[LogRows, ...]
-    gone: tuple[str, ...]
-    """Added files that no longer exist; ``logs`` does not include them."""
-
-
-def version_lineage(lake: str, name: str, version: int) -> VersionLineage:
-    """Return what a version added and removed, and where it came from.
+def version_lines(lake: str, name: str, version: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the lines of the logs of a version, and its summary: what it added and removed, and where from.
 
     Raises:
         JobError: The lake, the table or the version does not exist, or the table's log no longer keeps that version.
@@ -120,29 +76,30 @@ def version_lineage(lake: str, name: str, version: int) -> VersionLineage:
     commit = delta_log.read_commit(lake, name, version)
     if commit is None:
         raise JobError(f"The table {name} of lake {lake} no longer keeps the log of version {version}.")
-    found, gone = _group(lake, name, commit)
-    segments = {s.segment_id: s for s in archive.read_segments(lake, live=False)} if found else {}
-    return VersionLineage(
-        commit=commit,
-        rows_added=sum(added.rows or 0 for added in commit.added),
-        rows_removed=_rows_before(lake, name, version, commit.removed),
-        logs=_by_log(found, segments),
-        gone=tuple(gone),
-    )
+    added, gone = _added_rows(lake, name, commit)
+    summary = {
+        **(_commit_fields(commit) or {}),
+        "data_change": commit.data_change,
+        "files_added": len(commit.added),
+        "bytes_added": sum(added.size for added in commit.added),
+        "rows_added": sum(added.rows or 0 for added in commit.added),
+        "files_removed": len(commit.removed),
+        "rows_removed": _rows_before(lake, name, version, commit.removed),
+        "application_ids": dict(sorted(commit.application_ids.items())),
+        "files_gone": gone,
+    }
+    return list(_log_lines(lake, added)), summary
 
 
-_Found = Mapping[tuple[str, int, str, str], tuple[int, int, int]]
-
-
-def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
-    """Map (topic, partition, log id, segment) to (rows, first, last offset) of the files that the commit added."""
+def _added_rows(lake: str, name: str, commit: Commit) -> tuple[list[dict[str, Any]], list[str]]:
+    """Count the rows of the files that a commit added, by log and segment; also return the files that are gone."""
     import pyarrow as pa
 
     wanted = {added.path for added in commit.added}
-    found: dict[tuple[str, int, str, str], tuple[int, int, int]] = {}
+    parts: list[pa.Table] = []
     gone: list[str] = []
     if not wanted:
-        return found, gone
+        return [], gone
     table = open_table(lake, name)
     assert table is not None  # its newest version was just read
     table.load_as_version(commit.version)
@@ -152,47 +109,49 @@ def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
         if fragment.path not in wanted:
             continue
         try:
-            batches = fragment.to_batches(schema=dataset.schema, columns=[*keys, "offset"])
-            for columns in batches:
-                if not columns.num_rows:
-                    continue
-                grouped = (
-                    pa.Table.from_batches([columns])
-                    .group_by(keys)
-                    .aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
-                )
-                for row in grouped.to_pylist():
-                    key = tuple(row[column] for column in keys)
-                    rows, low, high = found.get(key, (0, row["offset_min"], row["offset_max"]))
-                    found[key] = (
-                        rows + row["offset_count"],
-                        min(low, row["offset_min"]),
-                        max(high, row["offset_max"]),
-                    )
+            for batch in fragment.to_batches(schema=dataset.schema, columns=[*keys, "offset"]):
+                grouped = pa.Table.from_batches([batch]).group_by(keys)
+                parts.append(grouped.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")]))
         except FileNotFoundError:
             gone.append(fragment.path)
-    return found, gone
+    if not parts:
+        return [], gone
+    grouped = pa.concat_tables(parts).group_by(keys)
+    whole = grouped.aggregate([("offset_count", "sum"), ("offset_min", "min"), ("offset_max", "max")])
+    counted = whole.select([*keys, "offset_count_sum", "offset_min_min", "offset_max_max"])
+    return counted.rename_columns([*keys, "rows", "first_offset", "last_offset"]).to_pylist(), gone
 
 
-def _by_log(found: _Found, segments: Mapping[str, Segment]) -> tuple[LogRows, ...]:
-    by_log: dict[tuple[str, int, str], list[CommittedRows]] = {}
-    for (topic, partition, log_id, segment_id), (rows, low, high) in found.items():
-        of_segment = CommittedRows(segment_id, segments.get(segment_id), rows, low, high)
-        by_log.setdefault((topic, partition, log_id), []).append(of_segment)
-    return tuple(
-        LogRows(
-            *key,
-            rows=sum(s.rows for s in parts),
-            start_offset=min(s.first_offset for s in parts),
-            end_offset=max(s.last_offset for s in parts) + 1,
-            segments=tuple(sorted(parts, key=lambda s: s.first_offset)),
-        )
-        for key, parts in sorted(by_log.items())
-    )
+def _log_lines(lake: str, added: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The line of each log of a version, from its rows by segment."""
+    segments = {s.segment_id: s for s in archive.read_segments(lake, live=False)} if added else {}
+    by_log = by_key(added, lambda row: (row["topic"], row["partition"], row["log_id"]))
+    for (topic, partition, log_id), rows in sorted(by_log.items()):
+        yield {
+            "topic": topic,
+            "partition": partition,
+            "log": archive.log_key(log_id, partition),
+            "log_id": log_id,
+            "rows": sum(row["rows"] for row in rows),
+            "start_offset": min(row["first_offset"] for row in rows),
+            "end_offset": max(row["last_offset"] for row in rows) + 1,
+            "segments": [
+                _segment_line(lake, row, segments.get(row["segment_id"]))
+                for row in sorted(rows, key=lambda row: int(row["first_offset"]))
+            ],
+        }
+
+
+def _segment_line(lake: str, row: dict[str, Any], segment: Segment | None) -> dict[str, Any]:
+    """A segment of a version; its id alone if the table ``segments`` does not have it."""
+    named = {"segment_id": row["segment_id"]} if segment is None else segment_fields(lake, segment)
+    return named | {name: row[name] for name in ("rows", "first_offset", "last_offset")}
 
 
 def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> int | None:
-    """Return the number of rows of the removed files, by the version before."""
+    """Return the number of rows of the removed files, by the version before; None: it can no longer be read."""
+    import pyarrow as pa
+
     paths = set(removed)
     if not paths:
         return 0
@@ -200,18 +159,11 @@ def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> 
     try:
         assert table is not None
         table.load_as_version(version - 1)
-        files = _files(table)
+        files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     except DeltaError:
         return None
     counted = [file["num_records"] for file in files if file["path"] in paths]
     return sum(counted) if len(counted) == len(paths) and None not in counted else None
-
-
-def _files(table: DeltaTable) -> list[dict[str, Any]]:
-    import pyarrow as pa
-
-    files: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return files
 
 
 Place = tuple[str, int, int]
@@ -270,11 +222,9 @@ def _version(options: argparse.Namespace) -> int:
     from spark_jobs.lake.lineage import parse_table
 
     lake, name = parse_table(options.table)
-    found = version_lineage(lake, name, options.version)
-    for log in found.logs:
-        fields = log_fields(lake, log)
+    logs, summary = version_lines(lake, name, options.version)
+    for fields in logs:
         sys.stdout.write(json_line(fields) if options.format == "jsonl" else _lines(_log_text(fields)))
-    summary = summary_fields(found)
     sys.stdout.write(json_line({"summary": summary}) if options.format == "jsonl" else _summary_text(summary))
     return ExitCode.CLEAN
 
@@ -327,33 +277,6 @@ def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dic
         "archive_start": segment.start,
         "held": is_held(lake, segment) if held is None else held,
         **_named(segment, "origin_file", "origin_position", "retired_ms", "retired_because", "replaced_by"),
-    }
-
-
-def log_fields(lake: str, log: LogRows) -> dict[str, Any]:
-    """The line of one log of a version."""
-    segments = [
-        ({"segment_id": each.segment_id} if each.segment is None else segment_fields(lake, each.segment))
-        | _named(each, "rows", "first_offset", "last_offset")
-        for each in log.segments
-    ]
-    names = ("topic", "partition", "log", "log_id", "rows", "start_offset", "end_offset")
-    return _named(log, *names) | {"segments": segments}
-
-
-def summary_fields(found: VersionLineage) -> dict[str, Any]:
-    """The last line of a version."""
-    commit = found.commit
-    return {
-        **(_commit_fields(commit) or {}),
-        "data_change": commit.data_change,
-        "files_added": len(commit.added),
-        "bytes_added": sum(added.size for added in commit.added),
-        "rows_added": found.rows_added,
-        "files_removed": len(commit.removed),
-        "rows_removed": found.rows_removed,
-        "application_ids": dict(sorted(commit.application_ids.items())),
-        "files_gone": list(found.gone),
     }
 
 
