@@ -43,15 +43,6 @@ from spark_jobs.lake_commands.outcome import lake_at, refuse_inside
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A documented figure. All are gauges: each can fall as well as rise."""
-
-    name: str
-    help: str
-    """One sentence, with the unit."""
-
-
-@dataclass(frozen=True, slots=True)
 class MetricSample:
     """One value of a metric."""
 
@@ -62,31 +53,31 @@ class MetricSample:
     value: float
 
 
-def as_text(metrics: Sequence[Metric], samples: Iterable[MetricSample]) -> str:
+def as_text(metrics: Mapping[str, str], samples: Iterable[MetricSample]) -> str:
     """Return the text: all samples of a metric together, after its lines HELP and TYPE.
 
     A metric without samples has no lines.
 
     Args:
-        metrics: All metrics, in the order of the text.
+        metrics: What each metric is, by name, in the order of the text. All are gauges: each can fall as well as rise.
         samples: In any order; those of one metric stay in their order.
 
     Raises:
         KeyError: A sample is of no metric.
         ValueError: Two samples have the same metric and labels.
     """
-    found: Mapping[str, dict[str, float]] = {metric.name: {} for metric in metrics}
+    found: Mapping[str, dict[str, float]] = {name: {} for name in metrics}
     for sample in samples:
         series = _labels(sample.labels)
         if series in found[sample.metric]:
             raise ValueError(f"{sample.metric}{series} has two values")
         found[sample.metric][series] = sample.value
     lines: list[str] = []
-    for metric in metrics:
-        if values := found[metric.name]:
-            help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
-            lines += [f"# HELP {metric.name} {help_text}", f"# TYPE {metric.name} gauge"]
-            lines += [f"{metric.name}{labels} {_number(value)}" for labels, value in values.items()]
+    for name, meaning in metrics.items():
+        if values := found[name]:
+            help_text = meaning.replace("\\", "\\\\").replace("\n", "\\n")
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{labels} {_number(value)}" for labels, value in values.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -108,43 +99,28 @@ UP = "loglake_lake_up"
 PROBLEM_KINDS = tuple(kind for kind in KINDS if kind not in ("lag", UNREAD_LAKE))
 """Kinds of problems that are counted. The others have figures of their own; the limit of lag belongs to the alert."""
 
-METRICS = (
-    Metric(UP, "1 if the figures of the lake could be read, else 0."),
-    Metric("loglake_lag_offsets", "Offsets that are archived and not published yet."),
-    Metric("loglake_published_records", "Records that the table records has."),
-    Metric("loglake_archived_bytes", "Bytes of the live segments in the archive."),
-    Metric("loglake_log_end_offset", "The offset after the last archived one."),
-    Metric("loglake_open_findings", "Open findings, by severity."),
-    Metric("loglake_open_transactions", "Transactions that have not ended."),
-    Metric(
-        "loglake_oldest_open_transaction_age_seconds",
-        "Age of the oldest open transaction; 0 if there is none. No value if its beginning is unknown.",
-    ),
-    Metric("loglake_problems", "What `alerts` reports, by kind, without lag and lakes that are down."),
-    Metric("loglake_last_run_commit_timestamp_seconds", "Time of the newest commit of a run, seconds since the epoch."),
-    Metric(
-        "loglake_last_run_commits_duration_seconds",
-        "Time from the first to the last commit of the run that made the newest commit.",
-    ),
-    Metric("loglake_last_run_timestamp_seconds", "Time when the newest run ended that did work or failed, by job."),
-    Metric("loglake_last_run_duration_seconds", "Time that this run took, by job."),
-    Metric("loglake_last_run_succeeded", "1 if the newest run succeeded, 0 if it failed, by job."),
-    Metric("loglake_last_success_age_seconds", "Time since a run succeeded, also one that found nothing, by job."),
-    Metric("loglake_last_run_phase_duration_seconds", "Time of each phase of this run that had work, by job."),
-    Metric("loglake_lease_held", "1 if a process works on the lake, else 0."),
-)
-"""All figures, in the order of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastRun:
-    """The run that made the newest commit of a lake. A run that found nothing new made none."""
-
-    run_id: str
-    begun_ms: int
-    """Time of its first commit, epoch milliseconds."""
-    ended_ms: int
-    """Time of its last commit."""
+METRICS: Mapping[str, str] = {
+    UP: "1 if the figures of the lake could be read, else 0.",
+    "loglake_lag_offsets": "Offsets that are archived and not published yet.",
+    "loglake_published_records": "Records that the table records has.",
+    "loglake_archived_bytes": "Bytes of the live segments in the archive.",
+    "loglake_log_end_offset": "The offset after the last archived one.",
+    "loglake_open_findings": "Open findings, by severity.",
+    "loglake_open_transactions": "Transactions that have not ended.",
+    "loglake_oldest_open_transaction_age_seconds": "Age of the oldest open transaction; 0 if there is none. "
+    "No value if its beginning is unknown.",
+    "loglake_problems": "What `alerts` reports, by kind, without lag and lakes that are down.",
+    "loglake_last_run_commit_timestamp_seconds": "Time of the newest commit of a run, seconds since the epoch.",
+    "loglake_last_run_commits_duration_seconds": "Time from the first to the last commit of the run that made "
+    "the newest commit.",
+    "loglake_last_run_timestamp_seconds": "Time when the newest run ended that did work or failed, by job.",
+    "loglake_last_run_duration_seconds": "Time that this run took, by job.",
+    "loglake_last_run_succeeded": "1 if the newest run succeeded, 0 if it failed, by job.",
+    "loglake_last_success_age_seconds": "Time since a run succeeded, also one that found nothing, by job.",
+    "loglake_last_run_phase_duration_seconds": "Time of each phase of this run that had work, by job.",
+    "loglake_lease_held": "1 if a process works on the lake, else 0.",
+}
+"""What each figure is, with its unit, in the order of the text."""
 
 
 def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
@@ -169,11 +145,11 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
     kinds = Counter(problem.kind for problem in problems)
     for kind in PROBLEM_KINDS:
         yield MetricSample("loglake_problems", (*of_lake, ("kind", kind)), kinds[kind])
-    last = last_run(lake)
-    if last is not None:
-        seconds = (last.ended_ms - last.begun_ms) / 1000
-        yield MetricSample("loglake_last_run_commit_timestamp_seconds", of_lake, last.ended_ms / 1000)
-        yield MetricSample("loglake_last_run_commits_duration_seconds", of_lake, seconds)
+    times_ms = last_run_ms(lake)
+    if times_ms:
+        last_ms = max(times_ms)
+        yield MetricSample("loglake_last_run_commit_timestamp_seconds", of_lake, last_ms / 1000)
+        yield MetricSample("loglake_last_run_commits_duration_seconds", of_lake, (last_ms - min(times_ms)) / 1000)
     for job, run in rows.items():
         yield from _of_run(run, (*of_lake, ("job", job)))
     for job, end in ends.items():
@@ -187,15 +163,17 @@ def lake_samples(lake: str, name: str, now_ms: int) -> Iterator[MetricSample]:
     yield MetricSample(UP, of_lake, 1)
 
 
-def last_run(lake: str) -> LastRun | None:
-    """Return the run of the newest commit, by the logs of all tables; None if no run made a commit.
+def last_run_ms(lake: str) -> list[int]:
+    """Return the times of the commits of the run that made the newest one, epoch milliseconds; none without a run.
+
+    They are read from the logs of all tables. A run that found nothing new made no commit.
 
     Raises:
         JobError: A table cannot be read.
     """
     newest = {name: found for name in TABLES if (found := _newest(lake, name)) is not None}
     if not newest:
-        return None
+        return []
     latest = max(newest.values(), key=_time)
     times = [_time(latest)]
     for name in newest:
@@ -203,7 +181,7 @@ def last_run(lake: str) -> LastRun | None:
         while commit is not None and commit.run_id == latest.run_id:
             times.append(_time(commit))
             commit = read_commit(lake, name, commit.version - 1) if commit.version else None
-    return LastRun(latest.run_id or "", min(times), max(times))
+    return times
 
 
 def _of_run(run: RunRow, labels: tuple[tuple[str, str], ...]) -> Iterator[MetricSample]:
