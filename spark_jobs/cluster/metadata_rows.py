@@ -11,7 +11,7 @@ again, because nobody knows what was between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +32,6 @@ from logcore.segments.filenames import DirectoryKind
 from logcore.topics.cluster_states import RESOURCES, TOPIC_RESOURCE, ClusterState, StateRow
 from spark_jobs.cluster.internal_sources import ClusterLogs, Row, time_of
 from spark_jobs.lake.cluster_columns import COMMITTED, DOUBTFUL, TENTATIVE
-
-TABLES_OVER_TIME = (
-    "cluster_topics",
-    "cluster_topic_configs",
-    "cluster_partitions",
-    "cluster_brokers",
-    "cluster_features",
-)
 
 
 @dataclass(slots=True)
@@ -165,6 +157,17 @@ class _FollowedByOwner(dict[Any, dict[Any, StateRow]]):
             self.setdefault(owner, rows)
 
 
+_PARTS: Mapping[str, tuple[str, type[_Followed] | type[_FollowedByOwner]]] = {
+    "cluster_topics": ("topics", _Followed),
+    "cluster_topic_configs": ("settings", _FollowedByOwner),
+    "cluster_partitions": ("partitions", _FollowedByOwner),
+    "cluster_brokers": ("brokers", _Followed),
+    "cluster_features": ("features", _Followed),
+}
+"""By table: the part of the state that it shows, and what keeps its history."""
+TABLES_OVER_TIME = tuple(_PARTS)
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataRows:
     """What a metadata log says.
@@ -197,18 +200,9 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
     first = log.segments[0].base_offset if log.segments else 0
     state, start, time_ms, lost_from = _beginning(log, first, notes)
     clock = _Clock(max(start - 1, 0), time_ms)
-    state.topics = topics = _Followed(clock, state.topics)
-    state.settings = settings = _FollowedByOwner(clock, state.settings)
-    state.partitions = partitions = _FollowedByOwner(clock, state.partitions)
-    state.brokers = brokers = _Followed(clock, state.brokers)
-    state.features = features = _Followed(clock, state.features)
-    parts: dict[str, _Followed | _FollowedByOwner] = {
-        "cluster_topics": topics,
-        "cluster_topic_configs": settings,
-        "cluster_partitions": partitions,
-        "cluster_brokers": brokers,
-        "cluster_features": features,
-    }
+    parts = {table: followed(clock, getattr(state, name)) for table, (name, followed) in _PARTS.items()}
+    for table, (name, _) in _PARTS.items():
+        setattr(state, name, parts[table])
     end, records = start, MetadataRecords(log, notes, start, lost_from)
     for record in records.read():
         clock.offset, clock.time_ms = record.offset, record.timestamp
@@ -224,12 +218,9 @@ def metadata_rows(cluster: ClusterLogs, log: SourceLog, notes: Notes) -> Metadat
             in_snapshot = end  # a later snapshot is not whole: it has what was said after this one
         lost = _Lost(records.lost_from, end - 1, in_snapshot)
         clock.offset, clock.time_ms = end - 1, snapshot.time_ms
-        topics.begin_again(snapshot.state.topics)
-        settings.begin_again(snapshot.state.settings)
-        partitions.begin_again(snapshot.state.partitions)
-        brokers.begin_again(snapshot.state.brokers)
-        features.begin_again(snapshot.state.features)
-    names = {period.key: period.fields["topic"] for period in topics.periods}
+        for table, (name, _) in _PARTS.items():
+            parts[table].begin_again(getattr(snapshot.state, name))
+    names = {period.key: period.fields["topic"] for period in parts["cluster_topics"].periods}
     committed_end = log.high_watermark or 0
     made: dict[str, list[Row]] = {}
     for table, part in parts.items():
@@ -311,7 +302,7 @@ def _validity(period: _Period, committed_end: int, lost: _Lost) -> Row:
     }
 
 
-def _topic(period: _Period, names: dict[str, str]) -> Row | None:
+def _as_it_is(period: _Period, names: dict[str, str]) -> Row | None:
     return dict(period.fields)
 
 
@@ -331,14 +322,10 @@ def _broker(period: _Period, names: dict[str, str]) -> Row | None:
     return period.fields | {"end_points": points}
 
 
-def _feature(period: _Period, names: dict[str, str]) -> Row | None:
-    return dict(period.fields)
-
-
 _COLUMNS: dict[str, Callable[[_Period, dict[str, str]], Row | None]] = {
-    "cluster_topics": _topic,
+    "cluster_topics": _as_it_is,
     "cluster_topic_configs": _setting,
     "cluster_partitions": _partition,
     "cluster_brokers": _broker,
-    "cluster_features": _feature,
+    "cluster_features": _as_it_is,
 }

@@ -25,19 +25,18 @@ class ClusterTable:
 
     Attributes:
         identity: Columns that name the thing that a row is about, after the internal log.
-        is_history: Whether a row is valid from one offset of the metadata to another.
     """
 
     name: str
     one_row: str
     columns: tuple[Column, ...]
     identity: tuple[str, ...]
-    is_history: bool = False
 
     @property
     def row_order(self) -> tuple[str, ...]:
         """Columns by which rows are sorted: no two rows have the same values of them."""
-        return (SOURCE, *self.identity, *(("valid_from_offset",) if self.is_history else ()))
+        begins = [column.name for column in self.columns if column is _VALIDITY[0]]  # of a table with a history
+        return (SOURCE, *self.identity, *begins)
 
 
 COMMITTED, TENTATIVE, DOUBTFUL = "committed", "tentative", "doubtful"
@@ -171,7 +170,6 @@ CLUSTER_TABLES = (
         "A topic, from its creation to its deletion.",
         (*_PLACE, _TOPIC, _TOPIC_ID, *_VALIDITY),
         ("topic", "topic_id"),
-        is_history=True,
     ),
     ClusterTable(
         "cluster_topic_configs",
@@ -184,7 +182,6 @@ CLUSTER_TABLES = (
             *_VALIDITY,
         ),
         ("topic", "name"),
-        is_history=True,
     ),
     ClusterTable(
         "cluster_partitions",
@@ -208,7 +205,6 @@ CLUSTER_TABLES = (
             *_VALIDITY,
         ),
         ("topic", "topic_id", "partition"),
-        is_history=True,
     ),
     ClusterTable(
         "cluster_brokers",
@@ -226,14 +222,12 @@ CLUSTER_TABLES = (
             *_VALIDITY,
         ),
         ("broker",),
-        is_history=True,
     ),
     ClusterTable(
         "cluster_features",
         "A feature of the cluster, while it had one level.",
         (*_PLACE, Column("name", _STRING, "name"), Column("level", _INT32, "finalized level"), *_VALIDITY),
         ("name",),
-        is_history=True,
     ),
     ClusterTable(
         "cluster_remote_segments",
