@@ -16,6 +16,8 @@ from logcore.columns.records_columns import RECORDS_COLUMNS, Column
 from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE
 from spark_jobs.lake.table_spec import TableSpec, table_of_columns
 
+RECORD_TABLES = ("records", "records_uncommitted")
+"""The tables of records, with the offset of each."""
 FIRST_OF_SEGMENT = "segment"
 """In a row order: not a column, but the first offset of the row's segment."""
 

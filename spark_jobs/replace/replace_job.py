@@ -25,12 +25,11 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeVar
 
 from deltalake import DeltaTable
 
-from logcore.logs.model.offset_ledger import joined, split
+from logcore.logs.model.offset_ledger import joined
 from spark_jobs.archived_rows import uncommitted_rows
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
@@ -45,12 +44,11 @@ from spark_jobs.lake.delta.state.tables_file import doubt_archive
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import clipped, merged
+from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.repair_commands import rebuild_command, run_command
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
 from spark_jobs.lake.segments import archive, ledger_ranges
-from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.outlines import ReplacedRanges, ReplaceOutline
@@ -267,21 +265,12 @@ def _marked(
 ) -> list[LedgerRow]:
     marked = []
     for row in rows:
-        rest = row
         is_due = not row.published or (row.withdrawn and include_withdrawn)
-        for start, end in [] if not is_due else clipped(ranges, row.start_offset, row.end_offset):
-            if start > rest.start_offset:
-                left, rest = split(rest, start, partial(count_below, lake))
-                marked.append(left)
-            right = None
-            if end < rest.end_offset:
-                rest, right = split(rest, end, partial(count_below, lake))
-            marked.append(replace(rest, published=True, withdrawn=rest.withdrawn and not include_withdrawn))
-            if right is None:
-                break
-            rest = right
-        else:
-            marked.append(rest)
+        due = clipped(ranges, row.start_offset, row.end_offset) if is_due else []
+        for part in ledger_ranges.cut(lake, row, due):
+            if holds(due, part.start_offset, part.end_offset):
+                part = replace(part, published=True, withdrawn=part.withdrawn and not include_withdrawn)
+            marked.append(part)
     return marked
 
 

@@ -16,10 +16,9 @@ among gaps batch by batch. Neighbouring parts are joined, also across offsets th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, split
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.delta import commits
@@ -42,7 +41,6 @@ from spark_jobs.lake.published.present_offsets import present_offsets
 from spark_jobs.lake.repair_commands import frontiers_command
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
-from spark_jobs.lake.segments.ledger_ranges import CountBetween, counts_between
 from spark_jobs.lake.table_specs import WITHDRAWALS
 
 MAX_RANGES = 10_000
@@ -262,7 +260,7 @@ def _has_never_withdrawn(lake: str) -> bool:
 def _with_causes(lake: str, row: LedgerRow, mark: int, below: Cause) -> Iterator[tuple[LedgerRow, Cause]]:
     """Yield the parts of a withdrawn range below and above the mark of an expiry, with their cause."""
     if row.start_offset < mark < row.end_offset:
-        left, right = split(row, mark, partial(ledger_ranges.count_below, lake))
+        left, right = ledger_ranges.cut(lake, row, [(row.start_offset, mark)])
         yield from ((left, below), (right, Cause.WITHDRAWN))
     else:
         yield row, below if row.end_offset <= mark else Cause.WITHDRAWN
@@ -299,8 +297,7 @@ def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> lis
         if row.withdrawn or row.state is not OffsetState.PRESENT or not inside:
             result.append(row)
             continue
-        gone = [Gone(low, high, 0) for low, high in inside]
-        result += _cut(row, gone, _counts(lake, row, gone))
+        result += _cut(lake, row, inside)
     return result
 
 
@@ -341,44 +338,18 @@ def _of_log(
 def _cut_log(lake: str, log: LogWithdrawal) -> Iterator[LedgerRow]:
     spans = [(each.start_offset, each.end_offset) for each in log.ranges]
     for row in log.ledger:
-        inside = clipped(spans, row.start_offset, row.end_offset) if row.has_rows else []
-        gone = [Gone(low, high, 0) for low, high in inside]
-        yield from _cut(row, gone, _counts(lake, row, gone)) if gone else (row,)
+        yield from _cut(lake, row, clipped(spans, row.start_offset, row.end_offset) if row.has_rows else [])
 
 
-def _cut(row: LedgerRow, gone: Sequence[Gone], count: CountBetween) -> Iterator[LedgerRow]:
-    """Split the row into parts, and mark the lost ones as withdrawn.
-
-    Args:
-        count: Returns the counts between two offsets.
-    """
+def _cut(lake: str, row: LedgerRow, spans: Sequence[Span]) -> Iterator[LedgerRow]:
+    """Split the row into parts, and mark those of the spans, whose rows are lost, as withdrawn."""
     # A rebuilt ledger takes them for rows that came late.
     was_late = row.evidence == EVIDENCE_FILLED and not row.published
     evidence = None if was_late else row.evidence
-    at = row.start_offset
-    for each in gone:
-        if each.start_offset > at:
-            yield _counted(row, at, each.start_offset, count)
-        yield replace(
-            _counted(row, each.start_offset, each.end_offset, count),
-            withdrawn=True,
-            published=row.published or was_late,
-            evidence=evidence,
-        )
-        at = each.end_offset
-    if at < row.end_offset:
-        yield _counted(row, at, row.end_offset, count)
-
-
-def _counted(row: LedgerRow, start: int, end: int, count: CountBetween) -> LedgerRow:
-    counts = count(start, end)
-    gaps = end - start - counts.records
-    return replace(row, start_offset=start, end_offset=end, records=counts.records, gaps=gaps, markers=counts.markers)
-
-
-def _counts(lake: str, row: LedgerRow, gone: Iterable[Gone]) -> CountBetween:
-    borders = (border for each in gone for border in (each.start_offset, each.end_offset))
-    return counts_between(lake, row, (row.start_offset, row.end_offset, *borders))
+    for part in ledger_ranges.cut(lake, row, spans):
+        if holds(spans, part.start_offset, part.end_offset):
+            part = replace(part, withdrawn=True, published=row.published or was_late, evidence=evidence)
+        yield part
 
 
 def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow]) -> Iterator[Withdrawal]:
@@ -484,12 +455,18 @@ def _gone_among_gaps(
             lost = (at for at in said if low <= at < high and not offsets.count(at, at + 1))
             gone += [Gone(at, at + 1, 1) for at in lost]
     gone.sort(key=lambda each: each.start_offset)
-    joined: list[Gone] = []
-    for each in gone:
-        if joined and not offsets.count(joined[-1].end_offset, each.start_offset):
-            each = Gone(joined[-1].start_offset, each.end_offset, joined.pop().records + each.records)
-        joined.append(each)
-    return joined, unclear
+    return _joined(gone, lambda end, start: not offsets.count(end, start)), unclear
+
+
+def _joined(parts: Iterable[Gone], may_join: Callable[[int, int], bool]) -> list[Gone]:
+    """Join ascending parts where the offsets from the end of one to the start of the next allow it."""
+    found: list[Gone] = []
+    for part in parts:
+        if found and may_join(found[-1].end_offset, part.start_offset):
+            last = found.pop()
+            part = Gone(last.start_offset, part.end_offset, last.records + part.records)
+        found.append(part)
+    return found
 
 
 def _has_lost_rows(chunk: pa.RecordBatch, offsets: HeldOffsets) -> npt.NDArray[np.bool_]:
@@ -503,13 +480,7 @@ def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Hel
     """Join neighbouring parts into one range, also if only offsets without records lie between them. Otherwise the
     markers of transactions would split a range.
     """
-    ranges: list[Gone] = []
-    for part in parts:
-        if ranges and _may_go_over(ledger, ranges[-1].end_offset, part.start_offset, offsets):
-            last = ranges.pop()
-            part = Gone(last.start_offset, part.end_offset, last.records + part.records)
-        ranges.append(part)
-    return ranges
+    return _joined(parts, lambda end, start: _may_go_over(ledger, end, start, offsets))
 
 
 def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: HeldOffsets) -> bool:

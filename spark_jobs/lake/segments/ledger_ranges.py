@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, joined, mark_published
+from logcore.logs.model.offset_ledger import OffsetState, RangeCounts, joined, mark_published, split
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.delta.commits import TableVersions
@@ -115,6 +115,17 @@ def counts_between(lake: str, row: LedgerRow, borders: Iterable[int]) -> CountBe
     sums = np.cumsum(np.insert(counted[:, 1:-1], 0, 0, axis=1), axis=1)
     below = dict(zip(bounds.tolist(), sums.T.tolist(), strict=True))
     return lambda low, high: RangeCounts(below[high][0] - below[low][0], below[high][1] - below[low][1])
+
+
+def cut(lake: str, row: LedgerRow, spans: Iterable[tuple[int, int]]) -> Iterator[LedgerRow]:
+    """Yield a range in parts, cut at the bounds of spans inside it. One pass over its batches counts all parts."""
+    borders = sorted({row.start_offset, row.end_offset, *(bound for span in spans for bound in span)})
+    counted = cache(lambda: counts_between(lake, row, borders))
+    rest = row
+    for border in borders[1:-1]:
+        left, rest = split(rest, border, lambda each, at: counted()(each.start_offset, at))
+        yield left
+    yield rest
 
 
 def is_control(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:

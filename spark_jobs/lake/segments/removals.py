@@ -20,14 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, joined, split
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, joined
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.groups import by_key
@@ -37,7 +36,6 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments import archive, ledger_ranges, log_actions
 from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
-from spark_jobs.lake.segments.ledger_ranges import count_below
 from spark_jobs.lake.segments.log_directory import slice_bytes
 from spark_jobs.outlines import UnfinishedOutline
 
@@ -319,12 +317,8 @@ def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -
     marked = []
     for row in rows:
         ranges = archived_ranges(row.start_offset, row.end_offset, removals)
-        rest = row
-        for start, end, archived in ranges:
-            left = rest
-            if end < rest.end_offset:
-                left, rest = split(rest, end, partial(count_below, lake))
-            marked.append(replace(left, start_offset=start, end_offset=end, archived=str(archived)))
+        parts = ledger_ranges.cut(lake, row, [(start, end) for start, end, _ in ranges])
+        marked += [replace(part, archived=str(each[2])) for part, each in zip(parts, ranges, strict=True)]
     return marked
 
 
