@@ -32,6 +32,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
 from spark_jobs.lake.setup.identity import not_there, read_identity
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import RECORD_TABLES
 from spark_jobs.lake.view.open_findings import read_open_findings
 
 SAID: Mapping[OffsetState, str] = {
@@ -153,8 +154,6 @@ def _held_back(lake: str, log: str, recorded: int) -> str:
     return f"above the frontier {recorded}: final, and not published yet; run loglake run again"
 
 
-TABLE_NAMES = ("records", "records_uncommitted")
-
 BEYOND_LOG_END = "high-watermark-beyond-log-end"
 
 DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
@@ -214,9 +213,9 @@ def parse_table(path: str) -> tuple[str, str]:
         UsageError: The path does not name such a table.
     """
     parts = storage.absolute(path).split("/")
-    if parts[-1] not in TABLE_NAMES and read_identity("/".join(parts)) is not None:
+    if parts[-1] not in RECORD_TABLES and read_identity("/".join(parts)) is not None:
         return "/".join(parts), "records"
-    if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in TABLE_NAMES:
+    if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in RECORD_TABLES:
         raise UsageError(f"{path}: name a lake, or its table: LAKE/tables/records or LAKE/tables/records_uncommitted.")
     return "/".join(parts[:-2]) or "/", parts[-1]
 

@@ -17,7 +17,7 @@ from spark_jobs.lake.cluster_columns import CLUSTER_TABLES, SOURCE
 from spark_jobs.lake.table_spec import TableSpec, table_of_columns
 
 RECORD_TABLES = ("records", "records_uncommitted")
-"""The tables of records, with the offset of each."""
+"""The tables of records, with the offset of each. The offset ledger counts them; rows may be deleted on purpose."""
 FIRST_OF_SEGMENT = "segment"
 """In a row order: not a column, but the first offset of the row's segment."""
 

@@ -45,7 +45,7 @@ from spark_jobs.lake.delta.tables.table_creation import ensure_table
 from spark_jobs.lake.store import disk_sync, mapped_file, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,9 +55,9 @@ RANGE_BYTES = 128 << 20
 BATCH_ROWS, BATCH_BYTES = "1000", "33554432"
 """Rows that Spark passes to a worker at a time. With values of a megabyte each, ten thousand rows would be too many."""
 
-ORDER = dict.fromkeys(("records", "records_uncommitted"), ("topic", "partition", "log_id", "offset"))
+ORDER = dict.fromkeys(RECORD_TABLES, ("topic", "partition", "log_id", "offset"))
 """Columns that order the rows; other tables: the columns that plans filter by."""
-OF_ONE_FILE = dict.fromkeys(("records", "records_uncommitted"), ("topic", "partition", "log_id"))
+OF_ONE_FILE = dict.fromkeys(RECORD_TABLES, ("topic", "partition", "log_id"))
 """Columns with the same value in all rows of a file."""
 
 

@@ -17,8 +17,8 @@ from spark_jobs.lake.delta.files.row_counts import WITHOUT_PROOF, row_counts, ve
 from spark_jobs.lake.delta.tables import delta_log
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.table_specs import RECORD_TABLES
 from spark_jobs.lake_verification.state import (
-    RECORD_TABLES,
     OpenedTable,
     StateTables,
     TableLog,

@@ -33,10 +33,10 @@ from spark_jobs.lake.delta.files.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables.snapshots import table_uri
 from spark_jobs.lake.published.held_offsets import LogRuns, OffsetRuns
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 from spark_jobs.lake_verification.commits import read_table_log
 from spark_jobs.lake_verification.comparison import MAX_INT64, SCHEMA, Archive, RowComparison, by_log
-from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, file_name, way_out
+from spark_jobs.lake_verification.state import StateTables, file_name, way_out
 from spark_jobs.lake_verification.verified_thing import (
     LISTED,
     DataUnreadable,

@@ -29,13 +29,12 @@ from spark_jobs.lake.repair_commands import rebuild_command, replace_command, ru
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 from spark_jobs.lake_verification.verified_thing import DataUnreadable, finding, readable
 from spark_jobs.placed_finding import PlacedFinding
 
 Value = TypeVar("Value")
 
-RECORD_TABLES = ("records", "records_uncommitted")
 STATE_FILE = "tables.json"
 
 _WITHOUT_SEGMENT = frozenset({OffsetState.TRIMMED, OffsetState.REMOTE, OffsetState.MISSING})

@@ -15,8 +15,6 @@ from itertools import groupby
 from spark_jobs.groups import by_key
 from spark_jobs.lake.delta.files.live_files import LiveFile
 
-RECORD_TABLES = ("records", "records_uncommitted")
-
 FILE_OVERHEAD = 4096
 """Minimum size of a file's footer, in bytes. It is not copied into a merged file."""
 

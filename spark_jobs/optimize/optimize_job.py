@@ -75,8 +75,8 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import deletion, disk_sync, storage
 from spark_jobs.lake.store.storage import StoredFile
 from spark_jobs.lake.store.written_file import WrittenFile, is_own_file
-from spark_jobs.lake.table_specs import TABLES
-from spark_jobs.optimize.file_runs import RECORD_TABLES, Merge, Sizes, log_merges, state_merges
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
+from spark_jobs.optimize.file_runs import Merge, Sizes, log_merges, state_merges
 from spark_jobs.optimize.merged_file import FileMergeTask, discard, merge_files
 from spark_jobs.outlines import LeftTable, MergeOutline, OptimizeOutline, UnusedFile, UnusedFiles
 from spark_jobs.placed_finding import PlacedFinding

@@ -62,7 +62,7 @@ from spark_jobs.lake.published.withdrawals import Cause, Gone, LogWithdrawal, Wi
 from spark_jobs.lake.segments import archive, ledger_ranges
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store.written_file import WriteResult, first_error
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 from spark_jobs.outlines import ExpiredLog, UnexpiredLog
 from spark_jobs.policies.compression import Compression
 from spark_jobs.policies.policies_file import Policies
@@ -403,7 +403,7 @@ def _shortened_tables(
 ) -> Iterable[ShortenedTable]:
     """Yield the tables with rows below the first kept offset of their log."""
     topics = by_key(logs, lambda log: log.topic)
-    for name in ("records", "records_uncommitted"):
+    for name in RECORD_TABLES:
         yield _shortened(Table(lake, name), topics, floors, policies)
     for topic, some in sorted(topics.items()):
         for kind in (DECODED, UNDECODED, LATEST):

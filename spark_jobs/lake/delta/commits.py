@@ -32,7 +32,7 @@ from spark_jobs.lake.delta.files import row_digest
 from spark_jobs.lake.delta.files.carried_rows import Matching, Shrunk, as_declared, by_file, key_of
 from spark_jobs.lake.delta.files.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.files.parquet_files import write_file
-from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, new_count
+from spark_jobs.lake.delta.files.row_counts import new_count
 from spark_jobs.lake.delta.tables import delta_log, table_features
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, reading, table_uri
 from spark_jobs.lake.delta.tables.table_creation import bring_up_to_date, open_or_create, spec_of
@@ -40,7 +40,7 @@ from spark_jobs.lake.field_ids import as_in_table
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 
 FEW_IDS = 20
 """Up to this number, application ids are looked up one by one."""
@@ -190,7 +190,7 @@ class TableCommit:
         metadata = {"run_id": self._run_id, "digests": digests, "contents": contents}
         recorded = {guard.application_id: guard.next_version for guard in self._guards}
         with answered(self._lake, self._name):
-            if self._name not in JUDGED_BY_LEDGER:
+            if self._name not in RECORD_TABLES:
                 recorded |= new_count(self.table, self._name, removed, written, whole=self._whole)
             self.table.create_write_transaction(
                 actions,

@@ -23,7 +23,7 @@ from logcore.logs.rules.advice import advice
 from spark_jobs.errors import JobError, TableUnreadable
 from spark_jobs.lake.decoded.topic_tables import accepts_loss, lost_tables
 from spark_jobs.lake.delta.files.live_files import LiveFile, files_of, newest_files
-from spark_jobs.lake.delta.files.row_counts import JUDGED_BY_LEDGER, row_counts
+from spark_jobs.lake.delta.files.row_counts import row_counts
 from spark_jobs.lake.delta.state import archive_check, foreign_commits, tables_file
 from spark_jobs.lake.delta.state.archive_check import look_at_files, present_files
 from spark_jobs.lake.delta.state.counted_findings import counted_findings
@@ -36,7 +36,7 @@ from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments.archive import LogRow, read_logs, read_segments
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.referenced_bytes import has_segments_below, way_back
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 from spark_jobs.lake.view.harmed_places import harmed_place, table_of
 from spark_jobs.lake.view.unfollowed_tables import RULE, unfollowed_tables
 from spark_jobs.placed_finding import PlacedFinding
@@ -112,7 +112,7 @@ def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
 
 def _removed_rows(lake: str, name: str, table: DeltaTable) -> Iterator[Finding]:
     with reading(lake, name):
-        written, there = (0, 0) if name in JUDGED_BY_LEDGER else row_counts(table, name)
+        written, there = (0, 0) if name in RECORD_TABLES else row_counts(table, name)
     if there < written:
         message = f"table {name}: it has {there:,} rows, and {written:,} were written: another program removed some"
         yield found("rows-removed", message, file=table_uri(lake, name))
@@ -413,7 +413,7 @@ def _logs_by_file(lake: str) -> dict[str, str]:
     """Return log keys by file, for table files of one log and for archived files."""
     logs = {}
     try:
-        for name in ("records", "records_uncommitted"):
+        for name in RECORD_TABLES:
             root = table_uri(lake, name)
             for file in newest_files(lake, name):
                 if file.log is not None:

@@ -21,8 +21,6 @@ from spark_jobs.lake.store.written_file import WrittenFile
 
 WITHOUT_PROOF = ("segments", "logs")
 """Tables that say what the lake has: their rows are compared with nothing else."""
-JUDGED_BY_LEDGER = ("records", "records_uncommitted")
-"""Tables whose rows the offset ledger counts: rows may be deleted from them on purpose."""
 
 
 def recorded_as(name: str) -> str:

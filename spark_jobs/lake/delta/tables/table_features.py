@@ -34,7 +34,7 @@ from spark_jobs.errors import TableRefused
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot, table_uri
 from spark_jobs.lake.repair_commands import rebuild_command
 from spark_jobs.lake.table_spec import TableSpec
-from spark_jobs.lake.table_specs import TABLES
+from spark_jobs.lake.table_specs import RECORD_TABLES, TABLES
 
 READER_VERSION = 1
 """The latest reader version that we support: a later one changes which rows a file has."""
@@ -47,8 +47,7 @@ APPENDED_ONLY = frozenset({"records", "findings", "log_actions", "runs"})
 """Tables whose rows only ``replace`` and ``optimize`` remove."""
 
 FROM_THE_START: Mapping[str, frozenset[str]] = {
-    name: frozenset(TABLES[name].schema.names) - frozenset(TABLES[name].run_columns)
-    for name in ("records", "records_uncommitted")
+    name: frozenset(TABLES[name].schema.names) - frozenset(TABLES[name].run_columns) for name in RECORD_TABLES
 }
 """Columns that these tables always had. Later versions only appended columns, to these tables and to others."""
 

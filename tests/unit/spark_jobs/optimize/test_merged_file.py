@@ -11,8 +11,8 @@ import pytest
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import table_uri
-from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES
-from spark_jobs.optimize.file_runs import RECORD_TABLES, Merge
+from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, RECORD_TABLES, TABLES
+from spark_jobs.optimize.file_runs import Merge
 from spark_jobs.optimize.merged_file import FileMergeTask, merge_files
 
 
