@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -194,20 +194,20 @@ class TidyArchivePlan:
 
     removal: RemovalPlan
     merges: tuple[Slices, ...]
-    unrecorded: tuple[Mapping[str, object], ...]
-    """Rows of ``log_actions`` that an earlier run did not write."""
-    unmarked: tuple[str, ...]
-    """Logs whose ledger does not yet record what left the archive."""
-    stale: tuple[str, ...]
-    """Merged slices without files. Their rows of ``validations`` and ``batches`` are no longer needed."""
     versions: Mapping[str, int | None]
     """Versions of the logs in ``segments``, read before the rows."""
     table_versions: Mapping[str, int | None]
     """Versions of the tables that validation writes."""
-    validated: Mapping[str, tuple[str, ...]]
-    """Ids by log that are validated and that no row of ``segments`` has."""
     clocks: Clocks
     applied: bool
+    unrecorded: tuple[Mapping[str, object], ...] = ()
+    """Rows of ``log_actions`` that an earlier run did not write."""
+    unmarked: tuple[str, ...] = ()
+    """Logs whose ledger does not yet record what left the archive."""
+    stale: tuple[str, ...] = ()
+    """Merged slices without files. Their rows of ``validations`` and ``batches`` are no longer needed."""
+    validated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Ids by log that are validated and that no row of ``segments`` has."""
 
     @property
     def is_empty(self) -> bool:
@@ -292,12 +292,8 @@ def _plan_to_join(config: TidyArchiveConfig, policies: Policies, clocks: Clocks)
     return TidyArchivePlan(
         removal=archive_removal.NOTHING,
         merges=tuple(mergeable(live, validations, policies, config.small_bytes)),
-        unrecorded=(),
-        unmarked=(),
-        stale=(),
         versions=versions | {s.log: versions.get(s.log) for s in live},
         table_versions=table_versions,
-        validated={},
         clocks=clocks,
         applied=config.apply,
     )

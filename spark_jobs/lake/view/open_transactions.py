@@ -66,10 +66,9 @@ class OpenTransaction:
 
 def read_open_transactions(lake: str) -> dict[str, list[OpenTransaction]]:
     """Return open transactions by log key, oldest first; logs without any are left out."""
-    where: list[tuple[str, str, object]] = [("state", "==", "open")]
     columns = ["log", "topic", "partition", "producer_id", "producer_epoch", "first_offset", "last_offset"]
     found: dict[str, list[OpenTransaction]] = {}
-    for row in read_rows(lake, "transactions", columns, where).to_pylist():
+    for row in read_rows(lake, "transactions", columns, [("state", "==", "open")]).to_pylist():
         place = f"{row['topic']}-{row['partition']}"
         numbers = (row["producer_id"], row["producer_epoch"], row["first_offset"], row["last_offset"])
         found.setdefault(row["log"], []).append(OpenTransaction(row["log"], place, *numbers, None))
@@ -106,13 +105,10 @@ def _coordinators(lake: str, producer_ids: Collection[int]) -> _Coordinators:
     found = _Coordinators()
     if not producer_ids:
         return found
-    table, columns = (
-        "cluster_transactional_ids",
-        ["producer_id", "transactional_id", "state", "partitions", "timeout_ms"],
-    )
-    where: list[tuple[str, str, object]] = [("producer_id", "in", sorted(producer_ids))]
+    table = "cluster_transactional_ids"
+    columns = ["producer_id", "transactional_id", "state", "partitions", "timeout_ms"]
     try:
-        for row in read_rows(lake, table, columns, where).to_pylist():
+        for row in read_rows(lake, table, columns, [("producer_id", "in", sorted(producer_ids))]).to_pylist():
             found.names.setdefault(row["producer_id"], set()).add(row["transactional_id"])
             if row["state"] == _ONGOING:
                 found.timeouts.update({(row["producer_id"], each): row["timeout_ms"] for each in row["partitions"]})
@@ -135,11 +131,9 @@ def _naming(rows: pa.Table, producer_ids: Collection[int]) -> pa.Table:
 
 def _began(lake: str, log: str, offset: int) -> int | None:
     """Return the recorded greatest timestamp of the batch that has an offset."""
-    where: list[tuple[str, str, object]] = [("log", "==", log), ("base_offset", "<", offset + 1)]
-    where.append(("last_offset", ">=", offset))
+    where = [("log", "==", log), ("base_offset", "<", offset + 1), ("last_offset", ">=", offset)]
     noted = read_rows(lake, "batches", ["max_timestamp"], where)["max_timestamp"].to_pylist()
-    times = [time for time in noted if time is not None and time >= 0]
-    return max(times, default=None)
+    return max((time for time in noted if time is not None and time >= 0), default=None)
 
 
 def duration(ms: int) -> str:
