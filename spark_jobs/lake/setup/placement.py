@@ -8,13 +8,14 @@ itself. Paths are compared after links are resolved. Nothing is created here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from logcore.segments.filenames import parse_partition_directory, segment_base_offset
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import split
 from spark_jobs.errors import JobError, StorageError, UsageError
 from spark_jobs.lake.setup import identity
+from spark_jobs.lake.setup.registry import lake_around, upwards
 from spark_jobs.lake.store import storage
 
 _ROOT_FILES = ("meta.properties", "replication-offset-checkpoint", "recovery-point-offset-checkpoint")
@@ -68,7 +69,7 @@ def check_writable(lake: str) -> None:
     """
     if storage.is_remote(lake):
         return
-    there = next(folder for folder in _upwards(os.path.realpath(lake)) if os.path.lexists(folder))
+    there = next(folder for folder in upwards(os.path.realpath(lake)) if os.path.lexists(folder))
     if not os.path.isdir(there):
         raise JobError(
             f"The lake {shown(lake)} cannot be written: {shown(there)} is no directory. Name another --lake."
@@ -86,20 +87,18 @@ def _check_apart(lake: str, source: str) -> None:
         _check_apart_remotely(lake, source)
         return
     real = os.path.realpath(source)
-    around = next(
-        (folder for folder in _upwards(real) if os.path.lexists(os.path.join(folder, identity.LAKE_FILE))), None
-    )
+    around = lake_around(real)
     if around is not None:
         raise _inside_a_lake(source, around)
     if storage.is_remote(lake):
         return
     place = os.path.realpath(lake)
-    if place in _upwards(real):
+    if place in upwards(real):
         raise UsageError(
             f"The source {shown(source)} lies inside {shown(lake)}, which will be the lake. Name another --lake."
         )
     for root in _directories_of(real):
-        if root in _upwards(place):
+        if root in upwards(place):
             raise UsageError(
                 f"The lake {shown(lake)} lies inside the source {shown(root)}. Sources are only read, and a broker "
                 "expects only its own folders there: name a --lake outside of it."
@@ -173,22 +172,10 @@ def _is_log_directory(path: str) -> bool:
 def _check_outside_other_lakes(lake: str) -> None:
     if storage.is_remote(lake):
         return
-    around = _lake_of(_upwards(os.path.realpath(lake))[1:])
+    above = upwards(os.path.realpath(lake))[1:]
+    around = lake_around(above[0]) if above else None
     if around is not None:
         raise UsageError(
             f"The lake {shown(lake)} would lie inside the lake {shown(around)}, whose maintenance removes "
             "files that are not its own. Name another --lake."
         )
-
-
-def _lake_of(folders: Sequence[str]) -> str | None:
-    """Return the first of these directories that is a lake."""
-    return next((each for each in folders if os.path.lexists(os.path.join(each, identity.LAKE_FILE))), None)
-
-
-def _upwards(path: str) -> list[str]:
-    """Return the path and all its parents, innermost first."""
-    found = [path]
-    while os.path.dirname(found[-1]) != found[-1]:
-        found.append(os.path.dirname(found[-1]))
-    return found

@@ -126,14 +126,18 @@ def lake_around(path: str, lake: str | None = None) -> str | None:
         lake: A directory that counts as a lake although it may not be one yet.
     """
     wanted = None if lake is None or storage.is_remote(lake) else os.path.realpath(lake)
-    at = os.path.realpath(path)
-    while True:
-        if at == wanted or os.path.lexists(os.path.join(at, LAKE_FILE)):
-            return at
-        above = os.path.dirname(at)
-        if above == at:
-            return None
-        at = above
+    for each in upwards(os.path.realpath(path)):
+        if each == wanted or os.path.lexists(os.path.join(each, LAKE_FILE)):
+            return each
+    return None
+
+
+def upwards(path: str) -> list[str]:
+    """Return an absolute local path and all its parents, innermost first."""
+    found = [path]
+    while os.path.dirname(found[-1]) != found[-1]:
+        found.append(os.path.dirname(found[-1]))
+    return found
 
 
 def registrations(folder: str) -> Registrations:
