@@ -121,7 +121,7 @@ def decode_segment(
 
     def columns(header: BatchHeader, position: int, records: list[Record]) -> pa.RecordBatch:
         shift = header.reader_shift if wanted.as_counted else 0
-        return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position, shift))
+        return wanted.chosen(to_columns(records, place, header, position, shift))
 
     return SegmentRows(lane, careful, columns, start, begin, part.stop)
 

@@ -11,20 +11,20 @@ import pyarrow as pa
 
 from logcore.columns.records_columns import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, RECORDS_SCHEMA
 from logcore.columns.wanted import Place
-from logcore.records.model import Record
+from logcore.records.model import BatchHeader, Record
 from logcore.texts import java_text, utf8_text
 
 # An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes together; Python's one by one.
 
 
 def to_columns(
-    records: Sequence[Record], place: Place, leader_epoch: int, position: int, shift: int = 0
+    records: Sequence[Record], place: Place, header: BatchHeader, position: int, shift: int = 0
 ) -> pa.RecordBatch:
-    """Convert all records of one batch, with its leader epoch and position in the buffer, to RECORDS_SCHEMA rows.
+    """Convert all records of one batch, with its header and its position in the buffer, to RECORDS_SCHEMA rows.
 
     `shift` is subtracted from their offsets.
     """
-    count, epoch = len(records), None if leader_epoch < 0 else leader_epoch
+    count, epoch = len(records), header.partition_leader_epoch
     columns: dict[str, pa.Array[Any]] = {
         "topic": pa.array([place.topic] * count, pa.string()),
         "partition": pa.array([place.partition] * count, pa.int32()),
@@ -35,7 +35,7 @@ def to_columns(
         "value": pa.array([record.value for record in records], pa.binary()),
         "headers": pa.array([_headers(record) for record in records], pa.list_(HEADER_TYPE)),
         "timestamp_ms": pa.array([record.timestamp for record in records], pa.int64()),
-        "leader_epoch": pa.array([epoch] * count, pa.int32()),
+        "leader_epoch": pa.array([None if epoch < 0 else epoch] * count, pa.int32()),
         "log_id": pa.array([place.log_id] * count, pa.string()),
         "segment_id": pa.array([place.segment_id] * count, pa.string()),
         "position": pa.array([place.position_base + position] * count, pa.int64()),

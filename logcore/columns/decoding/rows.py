@@ -23,6 +23,14 @@ from logcore.texts import java_text, utf8_text
 _HELD_BYTES = 32 << 20
 """Scratch space grown beyond this for one table is given back afterwards."""
 
+_NUMBERS = {
+    "offset": "to_offsets",
+    "timestamp_ms": "to_timestamps_ms",
+    "timestampType": "to_types",
+    "position": "to_positions",
+}
+"""Columns of numbers that are never null, each with the field of the frame that has the address of its buffer."""
+
 
 class RowBuffers:
     """Buffers for the rows of successive kernel calls."""
@@ -46,20 +54,15 @@ class RowBuffers:
         self._buffers = {}
         names = self._names
         bits = (rows + 7) // 8 + SLACK
-        if "offset" in names:
-            frame.to_offsets = self._give("to_offsets", 8 * rows)
+        for name, buffer in _NUMBERS.items():
+            if name in names:
+                setattr(frame, buffer, self._give(buffer, self._schema.field(name).type.bit_width // 8 * rows))
         if "timestamp" in names:
             frame.to_timestamps = self._give("to_timestamps", 8 * rows)
             frame.to_timestamp_validity = self._give("to_timestamp_validity", bits)
-        if "timestamp_ms" in names:
-            frame.to_timestamps_ms = self._give("to_timestamps_ms", 8 * rows)
-        if "timestampType" in names:
-            frame.to_types = self._give("to_types", 4 * rows)
         if "leader_epoch" in names:
             frame.to_epochs = self._give("to_epochs", 4 * rows)
             frame.to_epoch_validity = self._give("to_epoch_validity", bits)
-        if "position" in names:
-            frame.to_positions = self._give("to_positions", 8 * rows)
         if "key" in names:
             frame.to_key_ends = self._give("to_key_ends", 4 * (rows + 1))
             frame.to_key_validity = self._give("to_key_validity", bits)
@@ -102,8 +105,8 @@ class RowBuffers:
 
     def _column(self, name: str, frame: RecordsFrame, rows: int) -> pa.Array[Any]:
         given = self._buffers
-        if name == "offset":
-            return _plain(pa.int64(), rows, given["to_offsets"])
+        if name in _NUMBERS:
+            return _plain(self._schema.field(name).type, rows, given[_NUMBERS[name]])
         if name == "key":
             keys = _copied(frame.to_keys, frame.key_bytes, self._pool)
             return _binary(rows, given["to_key_ends"], keys, given["to_key_validity"], frame.null_keys)
@@ -118,15 +121,9 @@ class RowBuffers:
         if name == "timestamp":
             bits, nulls = given["to_timestamp_validity"], frame.null_timestamps
             return _plain(pa.timestamp("us", tz="UTC"), rows, given["to_timestamps"], bits, nulls)
-        if name == "timestamp_ms":
-            return _plain(pa.int64(), rows, given["to_timestamps_ms"])
-        if name == "timestampType":
-            return _plain(pa.int32(), rows, given["to_types"])
         if name == "leader_epoch":
             bits, nulls = given["to_epoch_validity"], frame.null_epochs
             return _plain(pa.int32(), rows, given["to_epochs"], bits, nulls)
-        if name == "position":
-            return _plain(pa.int64(), rows, given["to_positions"])
         if name == "header_keys_raw" and self._names_read is not None:
             return self._raw_names(frame, rows, self._names_read)
         return self._constant(name, rows)
