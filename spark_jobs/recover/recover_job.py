@@ -15,14 +15,15 @@ A worker handles one log, from its segments to a directory, and only reads the a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logcore.columns.engines import segment_recovery
 from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import found
 from logcore.logs.model.partition_directory import (
     Cut,
@@ -31,9 +32,9 @@ from logcore.logs.model.partition_directory import (
     PartitionFile,
     Proposal,
     ProposedFile,
-    RootLines,
 )
 from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.logs.recovery.segment_recovery import IndexRules, Recover
 from logcore.records.varint import Buffer
@@ -151,10 +152,15 @@ def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = 
         config,
         RecoverOutline(
             tuple(
-                {"log": log.row.log, "topic_partition": log.row.topic_partition, "error": result.error}
-                | (result.plan or {})
+                {
+                    "log": log.row.log,
+                    "topic_partition": log.row.topic_partition,
+                    "error": result.error,
+                    **result.shown,
+                }
                 for log, result in done
-            )
+            ),
+            max((result.exit_code for _, result in done), default=ExitCode.CLEAN),
         ),
         changed=tuple(_changes(done)),
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
@@ -196,7 +202,7 @@ def _write_root_files(config: RecoverConfig, done: Sequence[Done]) -> Iterator[P
             continue
         named = TopicPartition(log.row.topic, log.row.partition)
         try:
-            write_root_files(read, config.out, named, RootLines(**result.plan["root"]))
+            write_root_files(read, config.out, named, result.plan.root)
         except LogError as error:
             yield _refused(log, str(error))
 
@@ -217,10 +223,11 @@ def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
 
 
 def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -> Iterator[dict[str, object]]:
-    row, plan = log.row, result.plan or {}
+    row, plan = log.row, result.plan
+    assert plan is not None
     of = {name: getattr(row, name) for name in ("log", "topic", "log_id", "partition")}
     of |= {"action": RECOVERY, "as_of_ms": config.as_of_ms}
-    whole = f"offsets [{plan['log_start_offset']}, {plan['log_end_offset']}) written as a log directory"
+    whole = f"offsets [{plan.log_start_offset}, {plan.log_end_offset}) written as a log directory"
     yield of | {
         "segment_id": None,
         "rule": "salvage" if config.salvage else "start",
@@ -229,16 +236,15 @@ def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -
         "bytes_after": result.log_bytes,
     }
     by_name = {segment.base_offset: segment for segment in log.segments}
-    for loss in plan["losses"]:
-        name = str(loss["file"])
-        segment = by_name.get(int(name[:20])) if name.endswith(LOG_SUFFIX) else None
+    for loss in plan.losses:
+        segment = by_name.get(int(loss.file[:20])) if loss.file.endswith(LOG_SUFFIX) else None
         if segment is not None:
             yield of | {
                 "segment_id": segment.segment_id,
-                "rule": loss["kind"],
-                "reason": loss["message"],
+                "rule": loss.kind,
+                "reason": loss.message,
                 "bytes_before": segment.size,
-                "bytes_after": segment.size - (loss["nbytes"] or 0),
+                "bytes_after": segment.size - (loss.nbytes or 0),
             }
 
 
@@ -247,8 +253,8 @@ def _changes(done: Sequence[Done]) -> Iterator[LogChange]:
         if result.plan is not None and result.written:
             metrics = {
                 "bytes": result.log_bytes,
-                "log_end_offset": result.plan["log_end_offset"],
-                "losses": len(result.plan["losses"]),
+                "log_end_offset": result.plan.log_end_offset,
+                "losses": len(result.plan.losses),
             }
             yield LogChange(log.row.log, log.row.topic, log.row.partition, metrics)
 
@@ -278,14 +284,26 @@ class RecoverTask:
 class RecoveredLog:
     """The result for one log."""
 
-    plan: dict[str, Any] | None = None
-    """Plan as :meth:`RecoveryPlan.as_dict` returns it."""
+    plan: RecoveryPlan | None = None
+    """Its plan, without the files."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What :meth:`RecoveryPlan.as_dict` returns of the whole plan."""
     log_bytes: int = 0
     """Bytes of its `.log` files."""
     written: bool = False
     """Whether the directory exists now."""
     error: str | None = None
     """Why it is not recovered."""
+
+    @classmethod
+    def of(cls, plan: RecoveryPlan, log_bytes: int = 0, *, written: bool = False) -> RecoveredLog:
+        """Return the result of a plan."""
+        return cls(replace(plan, files={}), plan.as_dict(), log_bytes, written, plan.refusal)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """As of `loglake recover`."""
+        return ExitCode.NOT_CHECKED if self.plan is None else self.plan.exit_code
 
 
 Done = tuple[RecoverLogPlan, RecoveredLog]
@@ -311,7 +329,7 @@ def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> RecoveredLog:
         directory, config, as_of_ms=task.as_of_ms, salvage=task.salvage, recover=recover, read=read_verified
     )
     if plan.refusal is not None:
-        return RecoveredLog(plan.as_dict(), error=plan.refusal)
+        return RecoveredLog.of(plan)
     # Sync everything before the rename: a broker that starts on the directory has nothing to recover.
     plan = replace(plan, root=replace(plan.root, recovery_point=plan.log_end_offset))
     contents = {name: _content(directory, file) for name, file in plan.files.items()}
@@ -319,7 +337,7 @@ def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> RecoveredLog:
         _write(task, directory, plan.files, contents)
     logs_bytes = sum(len(content) for name, content in contents.items() if name.endswith(".log"))
     contents.clear()  # these are views of files that are closed now
-    return RecoveredLog(plan.as_dict(), logs_bytes, written=task.out is not None)
+    return RecoveredLog.of(plan, logs_bytes, written=task.out is not None)
 
 
 def _indexes(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.partition_directory import Keep
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.recovery_plan import plan_recovery
@@ -95,11 +96,13 @@ def test_damage_is_cut_as_a_broker_cuts_it_and_reported_or_salvaged(source, lake
     orders.roll()
     orders.append(5)
     lake.turn(source.path)
-    [log] = recovered(lake, None).plan.logs
-    assert log["log_end_offset"] == 5
+    dry = recovered(lake, None).plan
+    [log] = dry.logs
+    assert (log["log_end_offset"], dry.exit_code) == (5, ExitCode.DAMAGE)
     assert {loss["kind"] for loss in log["losses"]} >= {"cut", "dropped-segment"}
     cut, kept = tmp_path / "cut", tmp_path / "kept"
-    recovered(lake, cut)
+    for _ in range(2):  # the second run finds the directory, and its losses in the records
+        assert recovered(lake, cut).plan.exit_code is ExitCode.DAMAGE
     assert (cut / "orders-0/00000000000000000000.log").read_bytes() == first.read_bytes()[:at]
     stays_as_it_is(cut / "orders-0")
     told = {row["rule"] for row in lake.rows("log_actions")}
@@ -138,7 +141,7 @@ def test_one_log_whose_file_is_gone_keeps_no_other_from_being_recovered(source, 
     [row] = [row for row in lake.rows("segments") if row["topic"] == "orders"]
     (lake.path / row["path"]).unlink()
     report = recovered(lake, tmp_path / "out")
-    assert [placed.topic for placed in report.findings] == ["orders"]
+    assert ([placed.topic for placed in report.findings], report.plan.exit_code) == (["orders"], ExitCode.NOT_CHECKED)
     assert not (tmp_path / "out/orders-0").exists()
     stays_as_it_is(tmp_path / "out/payments-0")
 
