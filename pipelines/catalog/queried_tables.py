@@ -15,6 +15,7 @@ from spark_jobs.lake.view.shown_tables import table_address, table_figures
 
 from ..metadata.values import Metadata, table_value
 from ..run.chains import SOURCES
+from ..run.check_definitions import RECORDS, VALIDATED
 
 MOST_GROUPS = 8
 """Groups with a figure of their own at most: those with the greatest lag."""
@@ -121,10 +122,10 @@ _ALSO_FROM = {"cluster_group_offsets": ("transactions",)}
 """Assets that a table of the cluster comes from, beside the sources."""
 
 TABLES = (
-    QueriedTable("batches", ("validated_segments",), _of_batches),
-    QueriedTable("transactions", ("validated_segments",), _of_transactions),
-    QueriedTable("offset_ledger", ("validated_segments", "records"), _of_ledger),
-    QueriedTable("findings", ("validated_segments",), _of_findings),
+    QueriedTable("batches", (VALIDATED,), _of_batches),
+    QueriedTable("transactions", (VALIDATED,), _of_transactions),
+    QueriedTable("offset_ledger", (VALIDATED, RECORDS), _of_ledger),
+    QueriedTable("findings", (VALIDATED,), _of_findings),
     *(
         QueriedTable(name, (SOURCES, *_ALSO_FROM.get(name, ())), CLUSTER_FIGURES.get(name, lambda _: {}))
         for names in TABLES_OF.values()

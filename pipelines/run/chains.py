@@ -25,7 +25,17 @@ from spark_jobs.outlines import FollowingOutline, Topic_co
 from ..metadata import reporting
 from ..metadata.values import Metadata
 from . import check_definitions, maintenance_steps, steps, topic_checks
-from .check_definitions import CheckDefinition
+from .check_definitions import (
+    ARCHIVED,
+    COMPACTED,
+    INDEXES,
+    OPTIMIZED,
+    RECORDS,
+    RETAINED,
+    TIDY,
+    VALIDATED,
+    CheckDefinition,
+)
 from .outcome import StepResult
 from .steps import Run, Work
 
@@ -132,7 +142,7 @@ INTAKE = (
         "ingest",
         steps.ingest,
         Product(
-            "archived_segments",
+            ARCHIVED,
             "The archive: our copy of each log, immutable segment files and the table segments that says which "
             "are live. It grows at its end, and does not lose offsets when the source loses them.",
             "segments",
@@ -146,13 +156,13 @@ INTAKE = (
         "validate",
         steps.validate,
         Product(
-            "validated_segments",
+            VALIDATED,
             "Every byte validated: batches, findings, quarantined bytes, transactions, and the ledger that gives "
             "the state of every offset from 0 to the log's end.",
             "offset_ledger",
             ("deltalake",),
             reporting.validation_metadata,
-            ("archived_segments",),
+            (ARCHIVED,),
             reporting.validation_pictures,
         ),
         (check_definitions.NO_DAMAGE, check_definitions.EVERY_OFFSET_ACCOUNTED_FOR, check_definitions.NOTHING_REMOTE),
@@ -162,15 +172,15 @@ INTAKE = (
         "publish",
         steps.publish,
         Product(
-            "records",
+            RECORDS,
             "The table to query: every record that a read-committed consumer sees, exactly once. Columns are those "
             "of Spark's Kafka source, and where each record came from.",
             "records",
             ("deltalake",),
             reporting.publish_metadata,
-            ("validated_segments",),
+            (VALIDATED,),
             column_sources={
-                **{name: ("archived_segments", name) for name in ("topic", "partition", "log_id", "segment_id")},
+                **{name: (ARCHIVED, name) for name in ("topic", "partition", "log_id", "segment_id")},
                 **{name: ("batches", name) for name in ("position", "leader_epoch")},
             },
         ),
@@ -210,13 +220,13 @@ MAINTENANCE = (
         "retention",
         maintenance_steps.retain,
         Product(
-            "retained_log",
+            RETAINED,
             "The archive after retention by retention.ms and retention.bytes, as a broker would do it. Only "
             "topics with a policy; nothing unpublished is removed; only a plan unless the run has apply.",
             "log_actions",
             ("deltalake",),
             reporting.maintenance_metadata,
-            ("records",),
+            (RECORDS,),
         ),
         (check_definitions.RETENTION_CARRIED_OUT,),
     ),
@@ -224,13 +234,13 @@ MAINTENANCE = (
         "compaction",
         maintenance_steps.compact,
         Product(
-            "compacted_log",
+            COMPACTED,
             "The archive after cleaning by key. Only topics whose policy says compact; checked before it is "
             "rewritten; only a plan unless the run has apply.",
             "log_actions",
             ("deltalake",),
             reporting.maintenance_metadata,
-            ("retained_log",),
+            (RETAINED,),
         ),
         (check_definitions.NO_CLEANING_REFUSED,),
     ),
@@ -238,14 +248,14 @@ MAINTENANCE = (
         "tidy_archive",
         maintenance_steps.tidy_archive,
         Product(
-            "tidy_archive",
+            TIDY,
             "The archive without unneeded files: files of segments that were retired long enough ago, and "
             "copies that were never committed, are deleted; slices of one source segment are joined. What a live row, "
             "a reader or an unpublished range needs is kept; only a plan unless the run has apply.",
             "log_actions",
             ("deltalake", "file"),
             reporting.maintenance_metadata,
-            ("compacted_log",),
+            (COMPACTED,),
         ),
         (check_definitions.ARCHIVE_BYTES_MATCH, check_definitions.NO_FILE_WAITS_FOR_DELETION),
     ),
@@ -253,12 +263,12 @@ MAINTENANCE = (
         "rebuild_indexes",
         maintenance_steps.rebuild_indexes,
         Product(
-            "rebuilt_indexes",
+            INDEXES,
             "Offset and time indexes beside every live segment of the archive, as a broker's recovery writes them.",
             "segments",
             ("file",),
             reporting.maintenance_metadata,
-            ("tidy_archive",),
+            (TIDY,),
         ),
         (check_definitions.INDEXES_WRITTEN,),
     ),
@@ -266,14 +276,14 @@ MAINTENANCE = (
         "optimize",
         maintenance_steps.optimize,
         Product(
-            "optimized_tables",
+            OPTIMIZED,
             "The tables in files of the right size: small ones are merged in their order, so that a look-up opens "
             "one file. Files that no version within the retention period names are removed. Only a plan unless "
             "the run has apply.",
             "records",
             ("deltalake",),
             reporting.maintenance_metadata,
-            ("records",),
+            (RECORDS,),
         ),
         (check_definitions.TABLE_FILES_SOUND,),
     ),

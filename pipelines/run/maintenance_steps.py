@@ -36,11 +36,16 @@ from spark_jobs.placed_finding import PlacedFinding
 from ..metadata.values import JsonValue, Metadata, Observation, PathValue, table_value
 from .check_definitions import (
     ARCHIVE_BYTES_MATCH,
+    COMPACTED,
+    INDEXES,
     INDEXES_WRITTEN,
     NO_CLEANING_REFUSED,
     NO_FILE_WAITS_FOR_DELETION,
+    OPTIMIZED,
+    RETAINED,
     RETENTION_CARRIED_OUT,
     TABLE_FILES_SOUND,
+    TIDY,
     CheckAnswer,
     Failure,
     counted,
@@ -58,7 +63,7 @@ def retain(run: Run) -> StepResult:
     publish_waiting(run)
     return _planned_or_done(
         run,
-        "retained_log",
+        RETAINED,
         lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [retention_carried_out(state, report, run.as_of_ms, run.request.apply)],
     )
@@ -68,7 +73,7 @@ def compact(run: Run) -> StepResult:
     """Clean logs by key, where a policy says so."""
     return _planned_or_done(
         run,
-        "compacted_log",
+        COMPACTED,
         lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [no_cleaning_refused(state, report)],
     )
@@ -78,7 +83,7 @@ def tidy_archive(run: Run) -> StepResult:
     """Delete archive files that are no longer needed, and join small slices."""
     done = _planned_or_done(
         run,
-        "tidy_archive",
+        TIDY,
         lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, run.policies, run.request.apply),
         lambda state, report: [
             archive_bytes_match(state, look_at_archive(run.lake)),
@@ -88,7 +93,7 @@ def tidy_archive(run: Run) -> StepResult:
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
     if did:  # also changes that belong to no log
         figures: Metadata = {"lake": PathValue(run.lake), "did": JsonValue(did)}
-        done.observations.append(Observation("tidy_archive", figures))
+        done.observations.append(Observation(TIDY, figures))
     return done
 
 
@@ -96,7 +101,7 @@ def rebuild_indexes(run: Run) -> StepResult:
     """Write the side files of live segments that lack them."""
     return _planned_or_done(
         run,
-        "rebuilt_indexes",
+        INDEXES,
         lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, run.policies, logs, run.request.apply),
         lambda state, report: [indexes_written(restricted(state, run.logs()), report, run.request.apply)],
     )
@@ -106,7 +111,7 @@ def optimize(run: Run) -> StepResult:
     """Merge small files of the tables in their order, and remove files that are no longer needed."""
     return _planned_or_done(
         run,
-        "optimized_tables",
+        OPTIMIZED,
         lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.request.apply, policies=run.policies),
         lambda state, report: [table_files_sound(state, report)],
     )
