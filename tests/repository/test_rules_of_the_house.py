@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.run.outcome import WRITTEN
 from tests.conftest import REPOSITORY
 from tests.daemons import WAIT_SECONDS
 
@@ -270,3 +271,10 @@ def test_the_product_uses_dagster_through_its_public_names_only() -> None:
 )
 def test_a_private_name_of_dagster_is_found(line: str) -> None:
     assert PRIVATE_OF_DAGSTER.search(line)
+
+
+@pytest.mark.parametrize(("job", "figure"), WRITTEN)
+def test_a_figure_that_a_run_says_is_one_of_the_report_of_its_job(job: str, figure: str) -> None:
+    """Otherwise the run would say nothing of this work."""
+    sources = [path.read_text() for path in sorted((REPOSITORY / "spark_jobs" / job).rglob("*.py"))]
+    assert any(f'"{figure}": ' in source for source in sources)
