@@ -260,6 +260,41 @@ def test_the_product_uses_dagster_through_its_public_names_only() -> None:
     assert found == set()
 
 
+PRIVATE_OF_SPARK_AND_DELTA = re.compile(
+    r"\b(pyspark|deltalake)\.([a-z_.]+\.)?_|\bSparkContext\._|\._(jvm|jsc|jdf|jsparkSession|gateway|sc)\b"
+)
+WITHOUT_A_PUBLIC_NAME = {
+    "spark_jobs/engine/class_archive.py": "SparkContext._gateway",  # how Spark's JVM ended
+    "spark_jobs/engine/session.py": "SparkContext._ensure_initialized",  # the JVM, before there is a context
+}
+"""The private names of PySpark that the product uses, by module."""
+
+
+def test_the_product_uses_two_private_names_of_spark_and_none_of_delta() -> None:
+    found = [
+        (str(path.relative_to(REPOSITORY)), line.strip())
+        for package in PACKAGES
+        for path in sorted((REPOSITORY / package).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if PRIVATE_OF_SPARK_AND_DELTA.search(line)
+    ]
+    assert [path for path, _ in found] == [*WITHOUT_A_PUBLIC_NAME]
+    assert all(WITHOUT_A_PUBLIC_NAME[path] in line for path, line in found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from pyspark.sql._typing import ColumnOrName",
+        "import deltalake._internal",
+        "spark.sparkContext._jvm.java.lang.System.gc()",
+        "frame._jdf.queryExecution()",
+    ],
+)
+def test_a_private_name_of_spark_or_delta_is_found(line: str) -> None:
+    assert PRIVATE_OF_SPARK_AND_DELTA.search(line)
+
+
 @pytest.mark.parametrize(
     "line",
     [
