@@ -1,25 +1,25 @@
 """Rules for a batch that can be trusted: for its header, and for sums over its records.
 
-    rule                      severity  finds
-    unknown-attribute-bits    warning   attribute bits without a meaning in the batch's format version
-    control-batch-shape       warning   a transaction marker that is not alone, or without its producer
-    unknown-control-type      warning   a control record of a later release; it decides nothing
-    leader-epoch-regression   warning   the crc does not cover the epoch, so only this rule can find a flipped bit
-    max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime), or none
-                                        (LogAppendTime, where every record has it)
-    negative-timestamp        info      below -1: brokers of 3.9.2 accept it in a batch without compression
-    timestamp-out-of-range    info      outside the years 1 to 9999; -1 means none and is valid
-    sequence-gap              warning   a producer's batch does not follow its last one, although no offset is missing
-    sequence-duplicate        warning   between them: records were lost before the log, or written twice
-    unusual-encoding          warning   v2: numbers longer than needed, and nulls that are not -1
-    header-name-not-utf8      info      v2: kept as bytes; readers that decode names see U+FFFD
-    inner-crc-differs         warning   v0, v1: a message inside a compressed one fails its own checksum
-    inner-magic-differs       warning   v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
-    inner-bytes-left          warning   v0, v1: the last message inside a compressed one is incomplete; it is dropped
-    wrapper-offset-zero       warning   v0, v1: a compressed message has offset 0, and those inside have higher ones
-    messages-below-log-end    warning   v0, v1: a compressed message begins below the end of the one before (KAFKA-3919)
-    last-offset-delta-short   warning   v2: an old client left the last offset delta 0
-    ignored-bytes             warning   bytes after the compressed stream, or v0, v1: after a value; Kafka ignores them
+    rule                      finds
+    unknown-attribute-bits    attribute bits without a meaning in the batch's format version
+    control-batch-shape       a transaction marker that is not alone, or without its producer
+    unknown-control-type      a control record of a later release; it decides nothing
+    leader-epoch-regression   the crc does not cover the epoch, so only this rule can find a flipped bit
+    max-timestamp-differs     the batch's greatest timestamp is not that of its records (CreateTime), or none
+                              (LogAppendTime, where every record has it)
+    negative-timestamp        below -1: brokers of 3.9.2 accept it in a batch without compression
+    timestamp-out-of-range    outside the years 1 to 9999; -1 means none and is valid
+    sequence-gap              a producer's batch does not follow its last one, although no offset is missing
+    sequence-duplicate        between them: records were lost before the log, or written twice
+    unusual-encoding          v2: numbers longer than needed, and nulls that are not -1
+    header-name-not-utf8      v2: kept as bytes; readers that decode names see U+FFFD
+    inner-crc-differs         v0, v1: a message inside a compressed one fails its own checksum
+    inner-magic-differs       v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
+    inner-bytes-left          v0, v1: the last message inside a compressed one is incomplete; it is dropped
+    wrapper-offset-zero       v0, v1: a compressed message has offset 0, and those inside have higher ones
+    messages-below-log-end    v0, v1: a compressed message begins below the end of the one before (KAFKA-3919)
+    last-offset-delta-short   v2: an old client left the last offset delta 0
+    ignored-bytes             bytes after the compressed stream, or v0, v1: after a value; Kafka ignores them
 
 Rules about records use only sums over them, so a faster reader can supply the same sums. Batches come in the order of
 their segment. Belongs here: findings for good batches. `segments.scan` decides what makes a batch bad.

@@ -1,14 +1,14 @@
 """The indexes beside a segment, compared with its batches: rules of `loglake verify`.
 
-    rule                       severity  finds
-    corrupt-index              warning   an index that contradicts itself
-    index-missing              info      a segment without an offset index; a broker would recover the segment
-    index-partial-entry        info      bytes at the end of an index that are not a whole entry; no broker reads them
-    index-zeroed               warning   zeros at the end of an index whose segment is complete; brokers trim them
-    index-past-end             warning   an entry for bytes after the last good batch: the segment may have been cut
-    offset-index-differs       warning   an entry that no broker would have written for these batches
-    time-index-differs         warning   the same for the time index
-    transaction-index-differs  warning   the aborted transactions are not those of the log
+    rule                       finds
+    corrupt-index              an index that contradicts itself
+    index-missing              a segment without an offset index; a broker would recover the segment
+    index-partial-entry        bytes at the end of an index that are not a whole entry; no broker reads them
+    index-zeroed               zeros at the end of an index whose segment is complete; brokers trim them
+    index-past-end             an entry for bytes after the last good batch: the segment may have been cut
+    offset-index-differs       an entry that no broker would have written for these batches
+    time-index-differs         the same for the time index
+    transaction-index-differs  the aborted transactions are not those of the log
 
 Indexes are derived from the log and can be rebuilt. So each kind of error gives one finding for each file. Entries of
 every broker line are accepted (`logcore.segments.side_files.offset_index`). Belongs here: a segment's indexes.

@@ -1,18 +1,18 @@
 """Rules about a log as a whole: its segments against each other, and the files beside them against the batches.
 
-    rule                        severity  finds
-    missing-offsets             error     offsets gone between two batches, and nothing shows that the log is cleaned
-    leader-epoch-regression     warning   a segment that begins in a lower epoch than the end of the one before
-    leader-epoch-differs        warning   a batch whose epoch is not the one in leader-epoch-checkpoint
-    leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with, or one that begins above the log
-                                          start; no checksum covers the epoch
-    producer-sequence           warning   a producer's batch that does not follow its last one (a gap, or a duplicate)
-    producer-epoch-regression   warning   a producer's batch of a lower epoch than it had
-    broken-snapshot             warning   a producer snapshot that cannot be used
-    snapshot-differs            warning   a producer snapshot that differs from the batches before it
-    checkpoint-beyond-log-end   warning   recovery point, snapshot, epoch or cleaner checkpoint above the log end
-    high-watermark-beyond-…     error     committed offsets above the log end
-    transaction-index-differs   warning   see `logcore.logs.checks.index_check`
+    rule                        finds
+    missing-offsets             offsets gone between two batches, and nothing shows that the log is cleaned
+    leader-epoch-regression     a segment that begins in a lower epoch than the end of the one before
+    leader-epoch-differs        a batch whose epoch is not the one in leader-epoch-checkpoint
+    leader-epochs-unproven      no leader-epoch-checkpoint to compare with, or one that begins above the log
+                                start; no checksum covers the epoch
+    producer-sequence           a producer's batch that does not follow its last one (a gap, or a duplicate)
+    producer-epoch-regression   a producer's batch of a lower epoch than it had
+    broken-snapshot             a producer snapshot that cannot be used
+    snapshot-differs            a producer snapshot that differs from the batches before it
+    checkpoint-beyond-log-end   recovery point, snapshot, epoch or cleaner checkpoint above the log end
+    high-watermark-beyond-…     committed offsets above the log end
+    transaction-index-differs   see `logcore.logs.checks.index_check`
 
 Everything beside the log is derived from it, and is compared only where the log proves it. If the log does not begin at
 offset 0, the producer snapshot at its first segment represents what came before. Without one, and after damage, a gap

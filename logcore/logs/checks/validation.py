@@ -1,12 +1,12 @@
 """The check of one segment: every rule over every byte, and a row for every batch.
 
-    rule                      severity  finds
-    corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
-    zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
-    torn-tail                 info      a partial batch at the end of a segment still being written
-    tail-hides-batches        error     an end that is not a partial batch, or that contains whole batches
-    segment-without-batch     warning   only a tail: no batch can be read
-    …                                   in batches that can be trusted: `logcore.logs.checks.batch_rules`
+    rule                      finds
+    corrupt-bytes             bytes that cannot be trusted (offsets, crc, counts, codec, records)
+    zero-tail, zero-padding   zeros up to the end, in a sealed segment, or in one still being written
+    torn-tail                 a partial batch at the end of a segment still being written
+    tail-hides-batches        an end that is not a partial batch, or that contains whole batches
+    segment-without-batch     only a tail: no batch can be read
+    …                         in batches that can be trusted: `logcore.logs.checks.batch_rules`
 
 `logcore.segments.scanning.scan` decides which batches can be trusted, and how the scan continues after one that cannot.
 A gap between offsets gives no finding here: whether it is valid depends on the log
