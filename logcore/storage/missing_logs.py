@@ -49,8 +49,7 @@ class ListedDirectory:
         """Report directories that are not read, and logs that had records and have no directory.
 
         Args:
-            there: The logs that were found, in any directory. A directory that a broker is about to delete counts:
-                `orders-0.<id>-delete`.
+            there: The logs that were found, in any directory, also those set aside: `orders-0.<id>-delete`.
             why_gone: Why it is information that a log is not there; empty: it is a warning or an error.
         """
         listed = {parsed[0] for name in self.names if (parsed := filenames.parse_partition_directory(name)) is not None}
@@ -73,25 +72,60 @@ class ListedDirectory:
             if len(logs) == 1 and often[logs[0]] == 1:
                 lost.remove(log)
                 yield self._renamed(logs[0], log)
-        why = {log: why_gone(log) for log in lost}
+        aside = self._set_aside(there)
+        why = {log: why_gone(log) for log in (*lost, *aside)}
         topics = {log.topic for log in listed}
         yield from self._missing([log for log in lost if not why[log]], topics)
+        for log, copies in aside.items():
+            finding = self._only_set_aside(log, copies)
+            yield _explained(finding, why[log]) if why[log] else finding
         for log in filter(why.get, lost):
             for finding in self._missing([log], topics):
-                yield replace(finding, severity=Severity.INFO, message=f"{finding.message} {why[log]}")
+                yield _explained(finding, why[log])
 
     def _end_of(self, log: TopicPartition) -> int:
         return max(self.high_watermarks.get(log, 0), (self.recovery_points or {}).get(log, 0))
 
+    def _set_aside(self, there: Sequence[SourceLog]) -> dict[TopicPartition, list[SourceLog]]:
+        """The logs with records that are only in directories set aside here, while checkpoints still name them.
+
+        A broker that deletes a log removes its recovery point, and leaves its high watermark for some seconds.
+        """
+        live = {log.topic_partition for log in there if log.kind is DirectoryKind.LIVE}
+        aside: dict[TopicPartition, list[SourceLog]] = {}
+        knows = self.recovery_points is not None
+        named = set(self.high_watermarks if self.recovery_points is None else self.recovery_points) - live
+        for log in there:
+            own, is_here = log.topic_partition, directory_of(log.directory) == self.path
+            if is_here and own in named and self._end_of(own) > 0 and (knows or log.kind is not DirectoryKind.DELETE):
+                aside.setdefault(own, []).append(log)
+        return aside
+
+    def _only_set_aside(self, log: TopicPartition, copies: Sequence[SourceLog]) -> Finding:
+        right = os.path.join(self.path, str(log))
+        ends = [_end(copy.segments[-1]) if copy.segments else 0 for copy in copies]
+        listing = " and ".join(
+            f"{shown(copy.directory)}, with offsets {copy.log_start_offset}..{end}"
+            for copy, end in zip(copies, ends, strict=True)
+        )
+        message = f"{shown(self._checkpoint)} names {log}, which is only in {listing}. It is not read."
+        if len(copies) == 1 and ends[0] >= self._end_of(log) and not is_object(right):
+            message += f" `mv {shell_word(copies[0].directory)} {shell_word(right)}` gives it its name again."
+        return found("log-directory-missing", message, file=shown(right))
+
+    @property
+    def _checkpoint(self) -> str:
+        """The file that shows which logs the broker had."""
+        known = self.recovery_points is not None
+        return os.path.join(self.path, filenames.RECOVERY_POINT_FILE if known else filenames.HIGH_WATERMARK_FILE)
+
     def _missing(self, logs: Sequence[TopicPartition], topics: Collection[str]) -> Iterator[Finding]:
         """Report lost logs. One of ``topics``, which have other logs here, was not left out with its topic."""
-        known = self.recovery_points is not None
-        file = os.path.join(self.path, filenames.RECOVERY_POINT_FILE if known else filenames.HIGH_WATERMARK_FILE)
         for topic in dict.fromkeys(log.topic for log in logs):
-            is_proven = known and topic in topics
+            is_proven = self.recovery_points is not None and topic in topics
             of_topic = [log for log in logs if log.topic == topic]
             listing = _in_short([f"{log} (with offsets up to {self._end_of(log)})" for log in of_topic])
-            message = f"{shown(file)} names {listing}. There is no such directory."
+            message = f"{shown(self._checkpoint)} names {listing}. There is no such directory."
             if is_proven:
                 message += " A broker removes the line of a log that it deletes or moves."
             place = shown(os.path.join(self.path, str(of_topic[0])))
@@ -167,6 +201,10 @@ def meant_logs(name: str, absent: Mapping[str, list[TopicPartition]]) -> list[To
             if plain in absent:
                 return absent[plain]
     return []
+
+
+def _explained(finding: Finding, why: str) -> Finding:
+    return replace(finding, severity=Severity.INFO, message=f"{finding.message} {why}")
 
 
 def _end(segment: SegmentFile) -> int:

@@ -125,6 +125,46 @@ def test_a_log_that_is_nowhere_missed_is_no_finding(source: LogDirectory, left: 
     assert "log-directory-missing" not in rules(discover(paths))
 
 
+@pytest.mark.parametrize("kind", ["future", "stray", "delete"])
+@pytest.mark.parametrize("left", ["two logs", "its topic", "nothing"])
+def test_a_log_that_is_only_a_directory_set_aside_is_a_warning_whose_command_mends_it(
+    source: LogDirectory, kind: str, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.checkpoint("recovery-point", orders_0=5, orders_1=5)
+    aside = source.path / f"orders-0.{'a' * 32}-{kind}"
+    (source.path / "orders-0").rename(aside)
+    if left == "two logs":
+        source.partition("payments-0").append(1)
+    elif left == "nothing":
+        shutil.rmtree(source.path / "orders-1")
+        source.high_watermarks(orders_0=5)
+        source.checkpoint("recovery-point", orders_0=5)
+    finding = only(discover([str(source.path)]), "log-directory-missing")
+    assert finding.severity is Severity.WARNING
+    assert finding.file == str(source.path / "orders-0")
+    assert f"recovery-point-offset-checkpoint names orders-0, which is only in {aside}" in finding.message
+    assert "with offsets 0..5" in finding.message
+    assert main(["verify", str(source.path)]) == 1
+    assert "warning log-directory-missing: " in capsys.readouterr().out
+    subprocess.run(shlex.split(finding.message.split("`")[1]), check=True)
+    discovery = discover([str(source.path)])
+    assert "orders-0" in [str(log.topic_partition) for log in discovery.logs]
+    assert "log-directory-missing" not in rules(discovery)
+
+
+@pytest.mark.parametrize(("size", "copies"), [(2, 1), (5, 2)])
+def test_a_directory_set_aside_that_may_not_be_the_log_gets_no_command(
+    source: LogDirectory, size: int, copies: int
+) -> None:
+    source.checkpoint("recovery-point", orders_0=5, orders_1=5)
+    shutil.rmtree(source.path / "orders-0")
+    for number in range(copies):
+        source.partition(f"orders-0.{str(number) * 32}-stray").append(size)
+    message = only(discover([str(source.path)]), "log-directory-missing").message
+    assert f"with offsets 0..{size}" in message
+    assert "`" not in message
+
+
 def test_the_line_of_a_deleted_log_is_no_finding(source: LogDirectory) -> None:
     """A broker removes the recovery point of a log that it deletes; of its last log the high watermark stays."""
     for number in range(2):
