@@ -27,7 +27,7 @@ from logcore.storage.files import open_readonly
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.answers import StoreFailed
 from logcore.storage.source_errors import SourceUnreadable, shown
-from logcore.storage.source_tree import LocalTree, SourceTree
+from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
 
 MAX_SMALL_FILE = 64 << 20
 """Greatest size of a checkpoint in bytes: it has a line for each log."""
@@ -130,6 +130,13 @@ class StateReader:
             )
         return self.roots[directory]
 
+    def inside(self, directory: str) -> Sequence[DirectoryEntry]:
+        """What is in a directory; nothing if it cannot be listed."""
+        try:
+            return self.tree.entries(directory)
+        except OSError:
+            return ()
+
     def has_remote_tier(self, directory: str) -> bool:
         """Whether a log directory, or one beside it, has a sign of a remote tier.
 
@@ -138,26 +145,19 @@ class StateReader:
         """
         for place in (directory, *self.beside):
             if place not in self._tiered:
-                try:
-                    names = [entry.name for entry in self.tree.entries(place)]
-                except OSError:
-                    names = []
                 of_metadata = f"{filenames.REMOTE_METADATA_TOPIC}-"
                 self._tiered[place] = any(
-                    name == filenames.REMOTE_INDEX_DIRECTORY or name.startswith(of_metadata) for name in names
+                    entry.name == filenames.REMOTE_INDEX_DIRECTORY or entry.name.startswith(of_metadata)
+                    for entry in self.inside(place)
                 )
         return any(self._tiered[place] for place in (directory, *self.beside))
 
     def identifies_logs(self, directory: str) -> bool:
         """Whether the broker of a log directory writes `partition.metadata`: KRaft, or another log has the file."""
         if directory not in self._identified:
-            try:
-                entries = self.tree.entries(directory)
-            except OSError:
-                entries = []
             self._identified[directory] = self.root(directory, needs_high_watermarks=False).is_kraft or any(
                 self.tree.exists(os.path.join(entry.path, filenames.PARTITION_METADATA_FILE))
-                for entry in entries
+                for entry in self.inside(directory)
                 if filenames.parse_partition_directory(entry.name) is not None
             )
         return self._identified[directory]

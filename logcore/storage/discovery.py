@@ -292,7 +292,7 @@ class _Look:
     def zookeeper(self, path: str, entries: Sequence[DirectoryEntry]) -> bool:
         """Add the data of a ZooKeeper, if a directory has it, in `version-2` or itself; returns whether it has."""
         inner = next((entry.path for entry in entries if entry.name == filenames.ZOOKEEPER_DIRECTORY), None)
-        inside = entries if inner is None else self.inside(inner)
+        inside = entries if inner is None else self.state.inside(inner)
         files = [(named, entry.path) for entry in inside if (named := filenames.zookeeper_file(entry.name))]
         if not files:
             return False
@@ -330,10 +330,7 @@ class _Look:
         """What is known of a directory without logs, and the log directories below it."""
         what, roots, places = None, [], [path]
         for place in places:
-            try:
-                entries = self.tree.entries(place)
-            except OSError:
-                continue
+            entries = self.state.inside(place)
             names = {entry.name for entry in entries}
             if names & _ROOT_FILES or any(map(self.may_hold_a_log, entries)):
                 roots.append(place)
@@ -349,10 +346,10 @@ class _Look:
         unread, illegal = list[str](), list[str]()
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
-            if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not _has_segments(self.inside(entry.path)):
+            if is_foreign(entry.name) and not self.may_hold_a_log(entry) and not self.has_segments(entry.path):
                 continue
             lost = None if parsed is None else self.not_entered(entry)
-            if entry.name == filenames.ZOOKEEPER_DIRECTORY and not _has_segments(self.inside(entry.path)):
+            if entry.name == filenames.ZOOKEEPER_DIRECTORY and not self.has_segments(entry.path):
                 continue
             if lost is not None:
                 self.say("unreadable", entry.path, lost)
@@ -398,24 +395,21 @@ class _Look:
             entry
             for entry in entries
             if filenames.parse_partition_directory(entry.name) is not None
-            and any(inside.name in _PARTITION_FILES for inside in self.inside(entry.path))
+            and any(inside.name in _PARTITION_FILES for inside in self.state.inside(entry.path))
         )
         if any(entry.name == filenames.LOG_START_FILE for entry in entries) or (has_checkpoints and any(of_logs)):
             return "checkpoint files"
         return "several logs" if not has_checkpoints and len(list(islice(of_logs, 2))) == 2 else None
 
+    def has_segments(self, path: str) -> bool:
+        """Whether a directory has segments."""
+        return _has_segments(self.state.inside(path))
+
     def unread_places(self, path: str) -> list[str]:
         """Return the directories with segments at and below a directory that is not a partition."""
         insides = [path, *(root for root in self.below(path)[1] if root != path)]
-        insides += [each.path for inside in insides for each in self.inside(inside) if _is_directory(each)]
-        return [place for place in insides if _has_segments(self.inside(place))]
-
-    def inside(self, path: str) -> Sequence[DirectoryEntry]:
-        """What is in a directory; nothing if it cannot be listed."""
-        try:
-            return self.tree.entries(path)
-        except OSError:
-            return ()
+        insides += [each.path for inside in insides for each in self.state.inside(inside) if _is_directory(each)]
+        return [place for place in insides if self.has_segments(place)]
 
     def partition(
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None

@@ -216,7 +216,7 @@ def copy_range(
                         _sum_zeros(digest, low - done)
                         digest.update(chunk)
                     done = low + len(chunk)
-                    _write_all(target, chunk, low - start)
+                    write_all(target.fileno(), chunk, low - start)
                 if digest is not None:
                     _sum_zeros(digest, end - done)
                 if is_synced:
@@ -368,8 +368,9 @@ def _sum_zeros(digest: hashlib._Hash, count: int) -> None:
         digest.update(zeros[: count - at])
 
 
-def _write_all(target: BinaryIO, chunk: bytes, position: int) -> None:
-    target.seek(position)
-    written = 0
-    while written < len(chunk):
-        written += target.write(chunk[written:]) if written else target.write(chunk)
+def write_all(descriptor: int, content: bytes | memoryview, position: int) -> None:
+    """Write bytes at a position of a file."""
+    left = memoryview(content)
+    while left:
+        written = os.pwrite(descriptor, left, position)
+        left, position = left[written:], position + written

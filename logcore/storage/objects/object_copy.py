@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from logcore.storage.files import write_all
 from logcore.storage.objects.object_reads import (
     PART_BYTES,
     PARTS_AT_ONCE,
@@ -75,7 +76,7 @@ def copy_parts(
                 at, reading = waiting.popleft()
                 content = reading.result()
                 digest.update(content)
-                _write_all(target.fileno(), content, at - start)
+                write_all(target.fileno(), content, at - start)
                 del content, reading
     except BaseException:
         for _, reading in waiting:
@@ -83,9 +84,3 @@ def copy_parts(
         os.unlink(destination)
         raise
     return digest.hexdigest()
-
-
-def _write_all(descriptor: int, content: memoryview, position: int) -> None:
-    done = 0
-    while done < len(content):
-        done += os.pwrite(descriptor, content[done:], position + done)
