@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
@@ -38,8 +39,6 @@ if TYPE_CHECKING:  # commands that read no log in bulk start without NumPy
     from logcore.columns.decoding.batch_table import Table
 
     _Owner: TypeAlias = tuple[SegmentFile, CheckedSegment, SourceBytes]
-
-_T = TypeVar("_T")
 
 
 class ProgressDisplay(Protocol):
@@ -178,7 +177,9 @@ class BulkCheck:
 
         self._failed: dict[str, LogError] = {}
         self._progress = progress
-        self._results = _Peekable(in_order(self._jobs(segments), processors.available()))
+        results = in_order(self._jobs(segments), processors.available())
+        self._by_segment = groupby(results, key=lambda each: each[0].owner)
+        self._next: tuple[_Owner, Iterator[tuple[Job[_Owner, Seen], Seen]]] | None = None
 
     def _jobs(self, segments: Iterable[tuple[SourceLog, SegmentFile]]) -> Iterator[Job[_Owner, Seen]]:
         from logcore.columns.checking.checked import CheckedSegment
@@ -206,32 +207,16 @@ class BulkCheck:
         Raises:
             LogError: The segment could not be opened.
         """
-        head = self._results.head()
-        if head is None or head[0].owner[0] is not segment:
+        if self._next is None:
+            self._next = next(self._by_segment, None)
+        if self._next is None or self._next[0][0] is not segment:
             raise self._failed[segment.path]
-        return head[0].owner[1], head[0].owner[2], self._of(segment)
+        (_, checked, source), results = self._next
+        self._next = None
+        return checked, source, self._of(segment, results)
 
-    def _of(self, segment: SegmentFile) -> Iterator[Seen]:
-        while (head := self._results.head()) is not None and head[0].owner[0] is segment:
-            self._results.pop()
+    def _of(self, segment: SegmentFile, results: Iterator[tuple[Job[_Owner, Seen], Seen]]) -> Iterator[Seen]:
+        for _, seen in results:
             if self._progress is not None:
-                self._progress.at(segment.path, head[1].position, segment.log_bytes)
-            yield head[1]
-
-
-class _Peekable(Generic[_T]):
-    """An iterator whose next value is available before it is taken."""
-
-    def __init__(self, values: Iterator[_T]) -> None:
-        self._values = values
-        self._held: list[_T] = []
-
-    def head(self) -> _T | None:
-        """Return the next value; None at the end."""
-        if not self._held:
-            self._held.extend(value for value in [next(self._values, None)] if value is not None)
-        return self._held[0] if self._held else None
-
-    def pop(self) -> None:
-        """Take the next value."""
-        self._held.clear()
+                self._progress.at(segment.path, seen.position, segment.log_bytes)
+            yield seen

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from logcore.columns.wanted import EVERYTHING, Wanted
 from logcore.errors import CorruptionReason, CorruptRecordError, LogError, OffsetOutOfRange
@@ -37,10 +37,6 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.segments.side_files import time_index
 from logcore.storage.discovery import read_file, read_range, shown
-
-if TYPE_CHECKING:
-    pass
-
 
 OffsetReset = Literal["none", "earliest", "latest"]
 """What a read does whose first offset is outside of the log, as a consumer's `auto.offset.reset`: `none` is an error,
