@@ -254,7 +254,7 @@ def _first_batch(log: SourceLog) -> tuple[str | None, int, int, int] | None:
     with suppress(LogError):
         header = HeaderReader().header_at(log.segments[0], 0) if log.segments else None
         if header is not None:
-            return log.topic_id, header.base_offset, header.partition_leader_epoch, header.crc
+            return log.topic_id, *header.identity
     return None
 
 

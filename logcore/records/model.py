@@ -49,6 +49,10 @@ _TIMESTAMP_TYPE_NAMES = {
 }
 
 
+BatchIdentity = tuple[int, int, int]
+"""Base offset, leader epoch and crc of a batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
     """The fixed fields of a v2 batch, one attribute for each field, in their order on disk. They are not checked.
@@ -93,6 +97,11 @@ class BatchHeader:
     def next_offset(self) -> int:
         """The first offset after the batch."""
         return self.last_offset + 1
+
+    @property
+    def identity(self) -> BatchIdentity:
+        """What is equal in all copies of the batch, and in no other one. The crc covers neither offset nor epoch."""
+        return self.base_offset, self.partition_leader_epoch, self.crc
 
     def first_from(self, expected: int) -> int:
         """The first offset of the batch in a log that continues at `expected`.

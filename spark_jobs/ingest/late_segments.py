@@ -24,13 +24,13 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.growth.copies import LogCopy
-from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_fillers
+from logcore.logs.growth.fillers import Filler, Hole, find_fillers
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.checked_segments import checked_items
 from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.reading.read_options import Notes
-from logcore.records.batch import BatchHeader
+from logcore.records.model import BatchIdentity
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
@@ -337,7 +337,7 @@ def _fillers_of(search: _Search, segment: Segment, gap: _Filled) -> tuple[Filler
     """What has all batches of a registered segment and those of its gap; None if nothing has."""
     (filler,) = gap.fillers
     headers = [header for _, header in search.reader.headers(filler.segment)]
-    there = {_identity_of(header) for header in headers if header is not None}
+    there = {header.identity for header in headers if header is not None}
     good = _good_of(search.lake, segment)
     if None not in headers and all(_identity(batch) in there for batch in good):
         return (Filler(filler.segment, 0, filler.segment.log_bytes, segment.base_offset, segment.next_offset),)
@@ -373,7 +373,7 @@ def _without_damage(search: _Search, source: SourceLog, segment: Segment) -> lis
         ours = map(_identity, (*good, *_good(_batches_around(lake, search.feeding, offset, offset + 1))))
         at = segment.origin_position + damage[0]["position"]
         batch = None if file is None else reader.header_at(file, at)
-        if (batch is None or _identity_of(batch) in ours) and _has(source, above, reader):
+        if (batch is None or batch.identity in ours) and _has(source, above, reader):
             gone.append(_Filled(offset, offset, SPARE, (), damage))
         elif moved:
             return []
@@ -421,7 +421,7 @@ def _above(row: LogRow, stretches: Iterable[Mapping[str, Any]]) -> set[BatchIden
     """Whole batches in such bytes that reach above the archive's end."""
     walk = scan(b"".join(each["bytes"] for each in stretches), base_offset=0, sealed=True, decode=False)
     headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
-    return {_identity_of(header) for header in headers if header.next_offset > row.next_offset}
+    return {header.identity for header in headers if header.next_offset > row.next_offset}
 
 
 def _has(source: SourceLog, batches: set[BatchIdentity], reader: HeaderReader) -> bool:
@@ -431,7 +431,7 @@ def _has(source: SourceLog, batches: set[BatchIdentity], reader: HeaderReader) -
         end = source.next_base_offset(file)
         if _ends_above(source, file, min(batches)[0]):
             headers = (header for _, header in reader.headers(file) if header is not None)
-            left -= {_identity_of(header) for header in headers if end is None or header.next_offset <= end}
+            left -= {header.identity for header in headers if end is None or header.next_offset <= end}
     return not left
 
 
@@ -452,7 +452,7 @@ def _moved_parts(search: _Search, segment: Segment, file: SegmentFile) -> list[_
     None where not all of them are there, or where a later part is damaged: it comes first.
     """
     headers, live = search.reader.headers(file), (s for s in search.feeding if s.retired_ms is None)
-    there = {(position, _identity_of(header)) for position, header in headers if header is not None}
+    there = {(position, header.identity) for position, header in headers if header is not None}
     of_file = (s for s in live if s.lies_at_source and s.origin_file == segment.origin_file)
     moved: list[_Filled] = []
     for part in sorted(of_file, key=lambda s: s.origin_position):
@@ -481,7 +481,7 @@ def _moved(
     count = 0
     for file in files:
         headers = ((at, header) for at, header in reader.headers(file) if header is not None)
-        there = [(at, header) for at, header in headers if _identity_of(header) in ours]
+        there = [(at, header) for at, header in headers if header.identity in ours]
         if not there:
             continue
         start, sizes = there[0][0], [header.size for _, header in there]
@@ -528,10 +528,6 @@ def _good_of(lake: str, segment: Segment) -> list[dict[str, Any]]:
 
 def _good(batches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [batch for batch in batches if batch["last_offset"] is not None]
-
-
-def _identity_of(header: BatchHeader) -> BatchIdentity:
-    return header.base_offset, header.partition_leader_epoch, header.crc
 
 
 def _identity(batch: Mapping[str, Any] | None) -> BatchIdentity | None:

@@ -260,12 +260,8 @@ def _is_written(
 
 
 def is_same_batch(ours: BatchHeader, theirs: BatchHeader) -> bool:
-    """Whether two headers are of the same batch: the crc does not cover base offset and leader epoch."""
-    return (ours.base_offset, ours.partition_leader_epoch, ours.crc) == (
-        theirs.base_offset,
-        theirs.partition_leader_epoch,
-        theirs.crc,
-    )
+    """Whether two headers are of the same batch."""
+    return ours.identity == theirs.identity
 
 
 def _epochs_allow(fork: int, our_end: int, known: Sequence[tuple[int, int]], source: SourceLog) -> bool:

@@ -17,11 +17,8 @@ from dataclasses import dataclass
 from logcore.errors import LogError
 from logcore.logs.growth.divergence import CheckingReader
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.records.batch import BatchHeader
+from logcore.records.model import BatchHeader, BatchIdentity
 from logcore.segments.side_files.leader_epochs import Epochs, epoch_for_offset
-
-BatchIdentity = tuple[int, int, int]
-"""Base offset, leader epoch and crc."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def _find(
     for segment, position, header in _around(hole, source, reader, seen, begin_at):
         beside = next((b for b in (hole.before, hole.after) if b is not None and b[0] == header.base_offset), None)
         if beside is not None:
-            if _identity(header) != beside:
+            if header.identity != beside:
                 return ()  # another history
             is_copy = True
         if header.base_offset < expected or header.next_offset > hole.end:
@@ -141,7 +138,3 @@ def _fits(header: BatchHeader, epoch: int, hole: Hole, source: SourceLog) -> boo
     known = epoch_for_offset(source.leader_epochs, header.base_offset)
     ours = epoch_for_offset(hole.epochs, header.base_offset)
     return own < 0 or (known in (None, own) and (ours is None or ours <= own))
-
-
-def _identity(header: BatchHeader) -> BatchIdentity:
-    return header.base_offset, header.partition_leader_epoch, header.crc
