@@ -26,7 +26,6 @@ from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import is_coordinator_topic
 
 _USED = ("cleanup.policy", "segment.index.bytes", "index.interval.bytes")
-_ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
 _ADVICE = " With --salvage its good batches are kept."
 
 
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     settings = maintenance.check_arguments(arguments, _USED)
     progress = CopyProgress()
-    stated = [name for name in _ROOT_OPTIONS if getattr(arguments, name) is not None]
+    stated = list(maintenance.given_root_options(arguments))
 
     def plan_of(directory: PartitionDirectory, settings: LogSettings, read: Sequence[Finding]) -> RecoveryPlan:
         refusal = None if arguments.salvage else root_refusal(read, stated)

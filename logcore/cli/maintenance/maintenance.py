@@ -253,10 +253,18 @@ _OF_ONE_LOG = (
 
 def refuse_options_of_one_log(arguments: argparse.Namespace) -> None:
     """Refuse as wrong usage (64) what makes sense for one log only, where several are named."""
-    for name in _OF_ONE_LOG:
-        if getattr(arguments, name, None) is not None:
-            option = f"--{name.replace('_', '-')}"
-            arguments.parser.error(f"{option} is for one log: name only its partition directory")
+    for name in _given(arguments, _OF_ONE_LOG):
+        option = f"--{name.replace('_', '-')}"
+        arguments.parser.error(f"{option} is for one log: name only its partition directory")
+
+
+def given_root_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that replace lines of the root files of SRC, by their names in a `PartitionDirectory`."""
+    return _given(arguments, ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset"))
+
+
+def _given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
 def as_of_ms(arguments: argparse.Namespace) -> int:
@@ -269,11 +277,7 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
     """Read SRC and apply the options. Raises as `partition_directory`."""
     around = getattr(arguments, "salvage", False)
     with partition_directory(arguments.source, findings, reads_around=around) as directory:
-        stated = {
-            name: getattr(arguments, name)
-            for name in ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
-            if getattr(arguments, name) is not None
-        }
+        stated = given_root_options(arguments)
         if arguments.high_watermark is not None:
             stated["high_watermark_ms"] = None  # it is from no file
         yield replace(directory, **stated)
@@ -295,11 +299,7 @@ def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespa
 def say_lost_offsets(arguments: argparse.Namespace, notes: CommandNotes, *, is_compacted: bool | None) -> None:
     """Report offsets that should be in the source and are not, as `verify` does. Values in the arguments count."""
     of_paths = Notes()
-    stated = {
-        name: getattr(arguments, name)
-        for name in ("log_start_offset", "high_watermark")
-        if getattr(arguments, name) is not None
-    }
+    stated = _given(arguments, ("log_start_offset", "high_watermark"))
     logs = find_logs(ReadOptions((arguments.source,)), of_paths)
     notes.say_all(each for each in of_paths.findings if each.rule in OF_LOST_OFFSETS and not stated)
     for log in logs:
