@@ -12,14 +12,15 @@ import mmap
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
 from logcore.ranges import joined
-from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown, unreadable
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, refuse_large, shown, unreadable
 
 CHUNK = 8 << 20
 """Bytes read at a time from a source."""
@@ -73,9 +74,8 @@ def read_file(path: str, limit: int | None = None) -> bytes:
     """
     with open_readonly(path) as stream:
         size = os.fstat(stream.fileno()).st_size
-        if limit is not None and size > limit:
-            raise SourceUnreadable(f"it has {size} bytes; at most {limit} are allowed", file=shown(path))
-        return b"".join(_chunks(stream, path, 0, size))
+        refuse_large(path, size, limit)
+        return b"".join(chunks(partial(pread_range, stream, path), path, 0, size))
 
 
 @contextmanager
@@ -255,10 +255,20 @@ def refuse_change(
         raise SourceChanged("it was written to while it was read", file=name, advice=advice)
 
 
-def _chunks(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[bytes]:
-    """Yield bytes start..end in pieces of at most `CHUNK`; only one piece is in memory."""
+def chunks(read: Callable[[int, int], bytes], path: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes of a file in chunks that are not too large.
+
+    Args:
+        read: Reads so many bytes at a position.
+        path: The file.
+        start: The position of the first byte.
+        end: The position after the last one.
+
+    Raises:
+        SourceChanged: The file ends early.
+    """
     while start < end:
-        chunk = pread_range(stream, path, min(CHUNK, end - start), start)
+        chunk = read(min(CHUNK, end - start), start)
         if not chunk:
             raise SourceChanged(f"it ended at byte {start}, {end - start} bytes early", file=shown(path))
         start += len(chunk)

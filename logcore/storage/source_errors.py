@@ -7,7 +7,7 @@ import errno
 from logcore.errors import LogError
 from logcore.texts import shown
 
-__all__ = ["SourceChanged", "SourceUnreadable", "shown", "unreadable"]
+__all__ = ["SourceChanged", "SourceUnreadable", "refuse_large", "shown", "unreadable"]
 
 
 class SourceUnreadable(LogError):
@@ -16,6 +16,12 @@ class SourceUnreadable(LogError):
 
 class SourceChanged(LogError):
     """A source's file changed while it was read, or since it was listed. The bytes cannot be used. Try again."""
+
+
+def refuse_large(path: str, size: int, limit: int | None) -> None:
+    """Raise SourceUnreadable for a file with more bytes than allowed; None allows any size."""
+    if limit is not None and size > limit:
+        raise SourceUnreadable(f"it has {size} bytes; at most {limit} are allowed", file=shown(path))
 
 
 def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:

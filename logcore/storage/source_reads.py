@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from contextlib import closing
 
 from logcore.logs.model.sources import SegmentFile
@@ -20,7 +19,7 @@ from logcore.storage.objects.object_reads import object_exists
 from logcore.storage.opened_file import OpenedFile
 from logcore.storage.opened_source import open_source, open_stored
 from logcore.storage.remote_tier.chunked_segment import read_index, read_stored
-from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+from logcore.storage.source_errors import SourceChanged, SourceUnreadable, refuse_large, shown
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
@@ -39,8 +38,7 @@ def _read_index(path: str, limit: int | None) -> bytes:
     content = read_index(name, part, open_stored)
     if content is None:
         raise SourceUnreadable("the manifest does not describe it", file=shown(path))
-    if limit is not None and len(content) > limit:
-        raise SourceUnreadable(f"it has {len(content)} bytes; at most {limit} are allowed", file=shown(path))
+    refuse_large(path, len(content), limit)
     return content
 
 
@@ -83,7 +81,7 @@ def read_range(path: str, start: int, end: int, seen: SegmentFile | None = None)
     """
     with closing(open_source(path, seen)) as file:
         _refuse_outside(file, start, end)
-        return b"".join(_chunks(file, start, end))
+        return b"".join(files.chunks(file.read, path, start, end))
 
 
 def file_digest(path: str, start: int = 0, end: int | None = None, seen: SegmentFile | None = None) -> str:
@@ -92,7 +90,7 @@ def file_digest(path: str, start: int = 0, end: int | None = None, seen: Segment
     with closing(open_source(path, seen)) as file:
         end = file.size if end is None else end
         _refuse_outside(file, start, end)
-        for chunk in _chunks(file, start, end):
+        for chunk in files.chunks(file.read, path, start, end):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -101,12 +99,3 @@ def _refuse_outside(file: OpenedFile, start: int, end: int) -> None:
     if not 0 <= start <= end <= file.size:
         message = f"bytes {start} to {end} were requested of {file.size}"
         raise SourceChanged(message, file=shown(file.path), position=start)
-
-
-def _chunks(file: OpenedFile, start: int, end: int) -> Iterator[bytes]:
-    while start < end:
-        chunk = file.read(min(files.CHUNK, end - start), start)
-        if not chunk:
-            raise SourceChanged(f"it ended at byte {start}, {end - start} bytes early", file=shown(file.path))
-        start += len(chunk)
-        yield chunk

@@ -15,7 +15,7 @@ from logcore.logs.model.sources import SegmentFile
 from logcore.storage.objects.access import store_and_key
 from logcore.storage.objects.answers import StoreFailed, answers, code_of
 from logcore.storage.objects.listing import StoredObject, stored_object
-from logcore.storage.source_errors import SourceChanged, SourceUnreadable, shown
+from logcore.storage.source_errors import SourceChanged, refuse_large, shown
 
 if TYPE_CHECKING:
     from obstore import Bytes, GetOptions
@@ -103,9 +103,7 @@ def whole_object(url: str, limit: int | None = None, version: ObjectVersion | No
         with answers(url):
             got = obstore.get(store, key, options=options)
             meta = stored_object(got.meta)
-            if limit is not None and meta.size > limit:
-                message = f"it has {meta.size} bytes; at most {limit} are allowed"
-                raise SourceUnreadable(message, file=shown(url))
+            refuse_large(url, meta.size, limit)
             content = bytes(got.bytes())
     except Exception as error:
         _refuse_replaced(url, error, version)

@@ -22,7 +22,7 @@ from logcore.storage.objects.addresses import split, url_of
 from logcore.storage.objects.listing import StoredObject, whole_listing
 from logcore.storage.objects.object_reads import ObjectVersion, head, whole_object
 from logcore.storage.objects.remembered_reads import RememberedReads
-from logcore.storage.source_errors import SourceUnreadable, shown
+from logcore.storage.source_errors import refuse_large
 from logcore.storage.source_tree import FileState
 
 _SMALL_FILES_AT_ONCE = 16
@@ -174,8 +174,7 @@ class ObjectTree:
 
     def _read(self, path: str, stored: StoredObject, limit: int) -> bytes:
         version = ObjectVersion.of(stored)
-        if stored.size > limit:
-            raise SourceUnreadable(f"it has {stored.size} bytes; at most {limit} are allowed", file=shown(path))
+        refuse_large(path, stored.size, limit)
         if self.remembered is not None:
             return self.remembered.whole(path, limit, version)
         return whole_object(path, limit, version)
