@@ -6,6 +6,7 @@ A step of Dagster logs them; a run of the command line reports them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -33,32 +34,25 @@ def check_spec(lake: RegisteredLake, definition: CheckDefinition) -> dg.AssetChe
 
 def check_result(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckResult:
     """The answer to a check as Dagster's result."""
-    return dg.AssetCheckResult(
-        passed=answer.passed,
-        asset_key=asset_key(lake, answer.asset),
-        check_name=answer.name,
-        severity=severity_of(answer.severity),
-        description=answer.description,
-        metadata=as_metadata(answer.shown),
-    )
+    return dg.AssetCheckResult(**_stated(lake, answer))
 
 
 def check_evaluation(lake: RegisteredLake, answer: CheckAnswer) -> dg.AssetCheckEvaluation:
     """The answer to a check as Dagster's event, for a check that no run of Dagster evaluates."""
-    result = check_result(lake, answer)
-    return dg.AssetCheckEvaluation(
-        asset_key=asset_key(lake, answer.asset),
-        check_name=answer.name,
-        passed=result.passed,
-        metadata=result.metadata,
-        severity=result.severity,
-        description=result.description,
-    )
+    return dg.AssetCheckEvaluation(**_stated(lake, answer))
 
 
-def severity_of(severity: Severity) -> dg.AssetCheckSeverity:
-    """Our severity as Dagster's."""
-    return dg.AssetCheckSeverity.ERROR if severity is Severity.ERROR else dg.AssetCheckSeverity.WARN
+def _stated(lake: RegisteredLake, answer: CheckAnswer) -> dict[str, Any]:
+    """What results and events of Dagster state of an answer."""
+    is_error = answer.severity is Severity.ERROR
+    return {
+        "passed": answer.passed,
+        "asset_key": asset_key(lake, answer.asset),
+        "check_name": answer.name,
+        "severity": dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        "description": answer.description,
+        "metadata": as_metadata(answer.shown),
+    }
 
 
 def asset_observation(lake: RegisteredLake, observation: Observation) -> dg.AssetObservation:
