@@ -88,14 +88,14 @@ def decode_segment(
     Args:
         buf: The segment's bytes.
         place: The values of the rows that are not in the bytes.
-        base_offset: As in `logcore.segments.scanning.scan.scan`.
-        sealed: As in `scan`.
-        next_base_offset: As in `scan`.
+        base_offset: As in `logcore.segments.scanning.scan.SegmentScan`.
+        sealed: As in `SegmentScan`.
+        next_base_offset: As in `SegmentScan`.
         wanted: The columns and records to read.
         limits: Limits on decompression.
         engine: By default `default_engine`.
-        start: As in `scan`.
-        next_offset: As in `scan`.
+        start: As in `SegmentScan`.
+        next_offset: As in `SegmentScan`.
         stop: Batches that begin at or after this position are not read.
         fetched: Loads the bytes of `buf` into memory. Then the walk may end before `stop`, and another call can
             continue at its `position` and `next_offset`. The reference engine fetches all bytes at once.

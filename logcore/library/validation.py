@@ -26,7 +26,7 @@ from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import cannot_read, rules_of_gaps, segment_bytes, walked
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.storage.discovery import SourceChanged, SourceUnreadable, read_file, shown
 from logcore.storage.objects.addresses import directory_of
 from logcore.storage.source_bytes import SourceBytes
@@ -330,7 +330,7 @@ class CheckedLogs:
             return
 
         def batches() -> Iterator[ScannedBatch]:
-            walk = scan(content, base_offset=base, next_base_offset=following, sealed=sealed, fetched=source)
+            walk = SegmentScan(content, base_offset=base, next_base_offset=following, sealed=sealed, fetched=source)
             return (item for item in walked(source, walk) if isinstance(item, ScannedBatch))
 
         try:

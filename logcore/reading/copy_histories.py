@@ -45,7 +45,7 @@ from logcore.reading.segment_reading import (
 )
 from logcore.records.batch import HEADER_SIZE, BatchHeader, read_header
 from logcore.records.model import MAGIC_V2, Record
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.storage.discovery import read_range, shown
 from logcore.storage.source_bytes import SourceBytes
 
@@ -300,7 +300,7 @@ class _HistoryReader:
                 next_base_offset=following,
                 fetched=source,
             )
-        walk = scan(
+        walk = SegmentScan(
             source.content,
             base_offset=segment.base_offset,
             sealed=log.is_sealed(segment),

@@ -19,7 +19,7 @@ from logcore.records.batch import LOG_OVERHEAD, BatchHeader
 from logcore.records.packed_files import unpacking
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, OFFSET_INDEX_SUFFIX, DirectoryKind
-from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
 from logcore.storage.discovery import HeaderReader, SourceChanged, SourceUnreadable, read_file, read_range, shown
 from logcore.storage.source_bytes import SourceBytes
@@ -118,7 +118,7 @@ def open_segment(
     source = segment_bytes(log, segment)
     start = reading_start(segment, source, seek)
     inspect = None if records is None else (lambda _, record: records.append(record))
-    walk = scan(
+    walk = SegmentScan(
         source.content,
         base_offset=segment.base_offset,
         sealed=log.is_sealed(segment),
@@ -392,7 +392,7 @@ def _headers(log: SourceLog, segment: SegmentFile, reader: HeaderReader) -> Iter
     for position, header in reader.headers(segment):
         if header is None:
             source = segment_bytes(log, segment)
-            walk = scan(
+            walk = SegmentScan(
                 source.content,
                 base_offset=segment.base_offset,
                 sealed=True,

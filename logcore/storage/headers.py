@@ -14,7 +14,7 @@ from logcore.errors import CorruptRecordError
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, counted, crc_matches, read_header
 from logcore.records.legacy import unfold
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.storage.objects.remembered_reads import RememberedReads
 from logcore.storage.opened_file import OpenedFile
 from logcore.storage.opened_source import open_source
@@ -81,7 +81,7 @@ class HeaderReader:
             stored = read_header(content)
             if stored.size != len(content) or not crc_matches(content, 0, stored):
                 return False
-            first = next(iter(scan(content, base_offset=header.base_offset, sealed=True)), None)
+            first = next(iter(SegmentScan(content, base_offset=header.base_offset, sealed=True)), None)
             return isinstance(first, ScannedBatch)
         except CorruptRecordError:
             return False

@@ -31,7 +31,7 @@ from logcore.reading.checked_segments import checked_items
 from logcore.reading.compared_copies import ComparedCopies, not_decided
 from logcore.reading.read_options import Notes
 from logcore.records.model import BatchIdentity
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.storage.discovery import HeaderReader, shown
 from logcore.storage.objects.remembered_reads import RememberedReads
 from spark_jobs.groups import by_key
@@ -419,7 +419,7 @@ def _quarantine(lake: str, segment: Segment) -> list[dict[str, Any]]:
 
 def _above(row: LogRow, stretches: Iterable[Mapping[str, Any]]) -> set[BatchIdentity]:
     """Whole batches in such bytes that reach above the archive's end."""
-    walk = scan(b"".join(each["bytes"] for each in stretches), base_offset=0, sealed=True, decode=False)
+    walk = SegmentScan(b"".join(each["bytes"] for each in stretches), base_offset=0, sealed=True, decode=False)
     headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
     return {header.identity for header in headers if header.next_offset > row.next_offset}
 

@@ -24,7 +24,7 @@ from logcore.records.batch import HEADER_SIZE
 from logcore.records.packed_files import packed_kind, unpacking
 from logcore.remote.chunked.chunk_map import RegisteredObject
 from logcore.remote.stored_part import file_version
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, last_good_end
 from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.objects.object_copy import copy_object, copy_parts
@@ -189,7 +189,7 @@ def begins_with_a_batch(task: CopyTask) -> bool:
 
 
 def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
-    first = next(iter(scan(content, base_offset=task.first_offset, sealed=False, decode=False)), None)
+    first = next(iter(SegmentScan(content, base_offset=task.first_offset, sealed=False, decode=False)), None)
     return isinstance(first, ScannedBatch)
 
 
@@ -448,7 +448,7 @@ def _tail_findings(
         return []
     base, offset = task.file_base_offset, next_offset
     step = next(
-        iter(scan(content, base_offset=base, sealed=False, start=end, next_offset=offset, fetched=fetched)), None
+        iter(SegmentScan(content, base_offset=base, sealed=False, start=end, next_offset=offset, fetched=fetched)), None
     )
     rule, position = "torn-tail", task.start + end
     what = (
@@ -468,7 +468,7 @@ def _spare_findings(
     task: CopyTask, content: memoryview, end: int, next_offset: int, fetched: SourceBytes | None
 ) -> list[Finding]:
     """Findings about the bytes after ``end`` of a closed segment if no offset can be in them; else none."""
-    walk = scan(
+    walk = SegmentScan(
         content,
         base_offset=task.file_base_offset,
         sealed=True,

@@ -10,7 +10,7 @@ import pytest
 from logcore.records.batch import TimestampType
 from logcore.records.compression import Codec
 from logcore.records.record import Record
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from tests.bench.corpora import MIB, SEGMENT_NAME, Segment, named, segment
 from tests.bench.segments import FIRST_TIMESTAMP, XERIAL
 from tests.bench.totals import Totals
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Segment]:
 def read(made: Segment) -> tuple[list[ScannedBatch], list[Record]]:
     records: list[Record] = []
     found = list(
-        scan(
+        SegmentScan(
             made.path.read_bytes(),
             base_offset=0,
             sealed=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from tests.bench import many
 
 
@@ -15,7 +15,7 @@ def test_many_segments_are_logs_of_up_to_a_hundred(tmp_path: Path):
     entries = (tmp_path / "replication-offset-checkpoint").read_text().splitlines()
     assert set(entries[2:]) == {"many-0 0 500", "many-1 0 500", "many-2 0 250"}
     last = tmp_path / "many-1-0" / f"{495:020d}.log"
-    (item,) = scan(last.read_bytes(), base_offset=495, sealed=True)
+    (item,) = SegmentScan(last.read_bytes(), base_offset=495, sealed=True)
     assert isinstance(item, ScannedBatch)
     assert (item.header.base_offset, item.header.last_offset) == (495, 499)
 
@@ -23,7 +23,7 @@ def test_many_segments_are_logs_of_up_to_a_hundred(tmp_path: Path):
 def test_every_tiny_batch_has_an_offset_of_its_own_and_a_right_checksum(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(many, "_AT_ONCE", 7)
     assert many.batches(tmp_path, 30) == 30
-    items = list(scan((tmp_path / "tiny-0" / f"{0:020d}.log").read_bytes(), base_offset=0, sealed=True))
+    items = list(SegmentScan((tmp_path / "tiny-0" / f"{0:020d}.log").read_bytes(), base_offset=0, sealed=True))
     assert all(isinstance(item, ScannedBatch) for item in items)
     assert [item.header.base_offset for item in items] == list(range(30))
     assert {item.header.record_count for item in items} == {1}

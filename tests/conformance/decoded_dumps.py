@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from logcore.records.record import Record
-from logcore.segments.scanning.scan import scan
+from logcore.segments.scanning.scan import SegmentScan
 from logcore.topics.decoded_records import DecodedRecord, decode_record
 from logcore.topics.internal_topics import internal_topic
 
@@ -72,7 +72,7 @@ def our_records(dump: DecodedDump) -> Iterator[tuple[int, DecodedRecord]]:
         if not header.is_control:
             found.append(record)
 
-    for _ in scan(dump.file.read_bytes(), base_offset=base_offset, sealed=False, inspect=keep):
+    for _ in SegmentScan(dump.file.read_bytes(), base_offset=base_offset, sealed=False, inspect=keep):
         pass
     for record in found:
         yield record.offset, decode_record(topic, record.key, record.value)

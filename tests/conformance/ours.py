@@ -21,7 +21,7 @@ from logcore.logs.model.transactions import TransactionState, TransactionView
 from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, segment_file_name
-from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, ScannedBatch, SegmentScan, Stretch
 from logcore.storage.discovery import discover
 from logcore.texts import java_text
 from tests.conformance.oracles import Consumed
@@ -109,7 +109,7 @@ def walk(path: str, base_offset: int, *, sealed: bool, next_base_offset: int | N
     """A segment's file, walked over with the plain reader."""
     content = Path(path).read_bytes()
     read: list[Record] = []
-    steps = scan(
+    steps = SegmentScan(
         content,
         base_offset=base_offset,
         sealed=sealed,

@@ -13,7 +13,7 @@ import pytest
 from logcore.records.compression import Codec, compress
 from logcore.records.model import MAGIC_V2
 from logcore.records.record import record_bytes
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from tests.conformance.snapshots import snapshot
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_compressing_again_gives_the_bytes_of_the_broker(corpus: Corpus, name: s
     other: Counter[Codec] = Counter()
     for path in sorted(corpus.directory(snapshot(name)).glob("*/*.log")):
         content = path.read_bytes()
-        for batch in scan(content, base_offset=int(path.stem), sealed=False):
+        for batch in SegmentScan(content, base_offset=int(path.stem), sealed=False):
             assert isinstance(batch, ScannedBatch)
             header = batch.header
             if header.codec is Codec.NONE or header.magic != MAGIC_V2 or not header.record_count:

@@ -26,7 +26,7 @@ from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
 from logcore.logs.model.broker_line import BrokerLine
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from tests import handmade
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.engines_compared import equal, outcome
@@ -100,7 +100,7 @@ def clean() -> None:
     for number, (data, base_offset) in enumerate(segments()):
         if not data or number % _CLEANED_OF:
             continue
-        walk = scan(data, base_offset=base_offset, sealed=True)
+        walk = SegmentScan(data, base_offset=base_offset, sealed=True)
         stretches = tuple((item.position, item.end) for item in walk if isinstance(item, Stretch))
         if padding := walk.accounting.padding:
             stretches += ((len(data) - padding, len(data)),)

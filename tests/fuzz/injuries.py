@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from logcore.records.batch import BatchHeader
 from logcore.records.record import Limits, Record
-from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, ScannedBatch, SegmentScan, Stretch
 from tests import handmade
 from tests.fuzz.canonical import Canonical, Row, message
 
@@ -107,7 +107,7 @@ def see(data: bytes, base_offset: int, *, sealed: bool = True) -> tuple[list[See
     def inspect(_: BatchHeader, record: Record) -> None:
         records.append(record)
 
-    walk = scan(data, base_offset=base_offset, sealed=sealed, limits=SMALL, inspect=inspect)
+    walk = SegmentScan(data, base_offset=base_offset, sealed=sealed, limits=SMALL, inspect=inspect)
     for item in walk:
         if isinstance(item, ScannedBatch):
             header = item.header

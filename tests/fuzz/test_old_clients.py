@@ -15,7 +15,7 @@ from logcore.logs.model.batch_facts import fact_of, fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.model.transactions import TransactionWalk
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.old_clients import KINDS, OldLog, Packed, old_log
@@ -108,7 +108,7 @@ def test_the_ledger_covers_each_offset_once(logs: list[OldLog]) -> None:
     for log in logs:
         rules = GapRules()
         walk = TransactionWalk(high_watermark=log.end, rules=rules)
-        facts = [fact_of(item, "s") for item in scan(log.data, base_offset=0, sealed=True, decode=False)]
+        facts = [fact_of(item, "s") for item in SegmentScan(log.data, base_offset=0, sealed=True, decode=False)]
         folded = tuple(fold(walk.over(facts)))
         (only,) = ledger_ranges(
             folded,
@@ -143,23 +143,23 @@ def test_a_count_that_needs_offsets_of_the_batch_before_is_damage(codec: int) ->
     plain = b"".join(handmade.record(delta) for delta in range(3))
     fields = {"body": streams.STREAMS[codec](plain), "attributes": codec, "last_offset_delta": 0, "count": 3}
     before = handmade.simple_batch(0, [(b"k", b"v")] * 4)
-    items = list(scan(before + handmade.batch(base_offset=5, **fields), base_offset=0, sealed=True))
+    items = list(SegmentScan(before + handmade.batch(base_offset=5, **fields), base_offset=0, sealed=True))
     assert [item.reason for item in items if isinstance(item, Stretch)] == ["COUNT"]
-    items = list(scan(before + handmade.batch(base_offset=6, **fields), base_offset=0, sealed=True))
+    items = list(SegmentScan(before + handmade.batch(base_offset=6, **fields), base_offset=0, sealed=True))
     assert not any(isinstance(item, Stretch) for item in items)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_message_set_wholly_below_the_one_before_is_damage(magic: int) -> None:
     wrapper = handmade.wrapper_v1 if magic else handmade.wrapper_v0
-    items = list(scan(wrapper([4, 5, 6]) + wrapper([2, 3, 4, 5]), base_offset=0, sealed=True))
+    items = list(SegmentScan(wrapper([4, 5, 6]) + wrapper([2, 3, 4, 5]), base_offset=0, sealed=True))
     assert [item.reason for item in items if isinstance(item, Stretch)] == ["OFFSET_ORDER"]
 
 
 def test_a_set_that_begins_too_low_and_leaves_as_large_a_gap_has_a_flipped_offset() -> None:
     sets = [handmade.wrapper_v1([0, 1, 2, 3]), handmade.wrapper_v1([4, 5, 6, 7]), handmade.wrapper_v1([8, 9])]
     flipped = handmade.flip(sets[1], 7, 1)  # its last offset is 5 now
-    items = list(scan(sets[0] + flipped + sets[2], base_offset=0, sealed=True))
+    items = list(SegmentScan(sets[0] + flipped + sets[2], base_offset=0, sealed=True))
     assert [item.reason for item in items if isinstance(item, Stretch)] == ["OFFSET_ORDER"]
 
 

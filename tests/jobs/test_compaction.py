@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.records.record import read_records
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from spark_jobs import launch
 from spark_jobs.compaction import compaction_job as compaction
 from spark_jobs.compaction.log_cleaning import CleaningResult
@@ -340,7 +340,7 @@ def test_what_cannot_be_proven_is_not_swapped(lake, monkeypatch):
 
 def archived_records_of(lake: Lake, row: dict[str, object]) -> list[int]:
     data = (lake.path / str(row["path"])).read_bytes()
-    walk = scan(data, base_offset=int(str(row["base_offset"])), sealed=True)
+    walk = SegmentScan(data, base_offset=int(str(row["base_offset"])), sealed=True)
     return [
         r.offset
         for item in walk

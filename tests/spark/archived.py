@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from logcore.records.record import read_records
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from tests import handmade
 from tests.broker_directory import Partition
 from tests.spark.cycle import Lake
@@ -30,7 +30,7 @@ def archived_records(lake: Lake, topic: str) -> dict[int, Keyed]:
     found: dict[int, Keyed] = {}
     for row in live(lake, topic):
         data = (lake.path / row["path"]).read_bytes()
-        for item in scan(data, base_offset=row["base_offset"], sealed=True):
+        for item in SegmentScan(data, base_offset=row["base_offset"], sealed=True):
             assert isinstance(item, ScannedBatch)
             for record in read_records(data, item.position, item.header):
                 assert record.offset not in found

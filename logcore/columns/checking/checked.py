@@ -24,7 +24,7 @@ from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
-from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, SegmentScan, Stretch
 from logcore.storage.machine import processors
 
 _GUESSED_BYTES = CHUNK_BYTES // 32
@@ -151,7 +151,7 @@ class _Work:
         def count(_: BatchHeader, record: Record) -> None:
             sums.take(record)
 
-        walk = scan(
+        walk = SegmentScan(
             self._buf,
             base_offset=self._base_offset,
             sealed=self._sealed,

@@ -15,7 +15,7 @@ from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
-from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, SegmentScan, Stretch
 
 if TYPE_CHECKING:  # the reference engine works without NumPy
     from logcore.columns.decoding.batch_table import Gaps
@@ -168,7 +168,7 @@ class CarefulLane:
             yield held
 
     def _scanned(self, position: int, next_offset: int, *, decode: bool) -> ScannedBatch | Stretch | None:
-        walk = scan(
+        walk = SegmentScan(
             self._buf,
             base_offset=self._base_offset,
             sealed=self._sealed,

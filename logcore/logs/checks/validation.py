@@ -29,7 +29,7 @@ from logcore.records.packed_files import unpacking
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import Accounting, End, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, End, ScannedBatch, SegmentScan, Stretch
 
 SPLIT_BYTES = 64 * 1024 * 1024
 """The least distance between split points. The next batch starts one."""
@@ -93,7 +93,9 @@ def read_plainly(
 ) -> Iterator[BatchVerdict | Stretch]:
     """A `Reader`, record by record."""
     sealed = next_base_offset is not None
-    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched)
+    walk = SegmentScan(
+        content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched
+    )
     for step in walk:
         yield step if isinstance(step, Stretch) else BatchVerdict.of(step)
     padding = walk.accounting.padding
@@ -289,7 +291,7 @@ class SegmentValidation(SegmentVerdict):
             fetched: Loads the bytes of `buf` into memory; None if they are all there.
         """
         super().__init__(file, sealed, base_offset, checks_sequences)
-        self._scan = scan(
+        self._scan = SegmentScan(
             buf,
             base_offset=base_offset,
             sealed=sealed,

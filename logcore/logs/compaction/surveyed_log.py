@@ -46,7 +46,7 @@ from logcore.segments.filenames import (
     segment_base_offset,
 )
 from logcore.segments.scanning.file_batches import file_batches
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from logcore.segments.side_files import offset_index, time_index, transaction_index
 from logcore.segments.side_files.offset_index import OffsetEntry
 from logcore.segments.side_files.producer_state import ProducerEntry
@@ -400,7 +400,7 @@ def _snapshot(
     if not bases:
         return 0, ()
     last = directory.files[start.kept[f"{bases[-1]:020d}{LOG_SUFFIX}"]]
-    walk = scan(last.content, base_offset=bases[-1], sealed=False, decode=False, fetched=last.fetched)
+    walk = SegmentScan(last.content, base_offset=bases[-1], sealed=False, decode=False, fetched=last.fetched)
     trusted_end, untrusted_from = bases[-1], None
     for step in walk:
         if isinstance(step, Stretch):

@@ -28,7 +28,7 @@ from logcore.records.model import MAGIC_V2
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import segment_file_name
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 
 _INFOS = {"not-indexed"}
 _WARNINGS = {"torn-tail", "bytes-after-segment", "length-repaired", "offset-repaired", "time-index-empty"}
@@ -258,7 +258,7 @@ def kept_damage(
     `offsets` receives the gaps.
     """
     name, next_base = segment_file_name(base_offset), bounds.next_base
-    walk = scan(content, base_offset=base_offset, sealed=next_base is not None, next_base_offset=next_base)
+    walk = SegmentScan(content, base_offset=base_offset, sealed=next_base is not None, next_base_offset=next_base)
     found = SegmentOffsets(None) if offsets is None else offsets
     end = base_offset
     for piece in with_damage(content, walk, bounds):
@@ -335,7 +335,9 @@ def lost_ranges(losses: Iterable[Loss]) -> tuple[Range, ...]:
 def cleaned_below(directory: PartitionDirectory) -> int:
     """Return the base offset of the last batch that only cleaning leaves, as in `GapRules`; 0 without any."""
     for base_offset in reversed(directory.base_offsets):
-        walk = scan(directory.files[segment_file_name(base_offset)].content, base_offset=base_offset, sealed=True)
+        walk = SegmentScan(
+            directory.files[segment_file_name(base_offset)].content, base_offset=base_offset, sealed=True
+        )
         headers = [item.header for item in walk if isinstance(item, ScannedBatch)]
         for each in reversed(headers):
             if is_cleaned(each.record_count, each.base_offset, each.last_offset, each.delete_horizon_ms):

@@ -63,7 +63,7 @@ from logcore.records.packed_files import packed_kind
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
 from logcore.segments.scanning.file_batches import file_batches
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.segments.side_files import offset_index
 
 
@@ -158,7 +158,7 @@ def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
     lost = lost_end(content, cut.base_offset, bounds, cut.kept_bytes)
     is_tail = False
     if is_last and not cut.is_emptied:
-        walk = scan(content, base_offset=cut.base_offset, sealed=False, start=cut.kept_bytes)
+        walk = SegmentScan(content, base_offset=cut.base_offset, sealed=False, start=cut.kept_bytes)
         for _ in walk:
             pass
         is_tail = walk.accounting.tail + walk.accounting.padding == nbytes

@@ -52,7 +52,7 @@ from logcore.segments.filenames import (
 )
 from logcore.segments.scanning.damaged_batch import repaired_bytes
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.segments.side_files import checkpoints
 from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
@@ -87,7 +87,7 @@ class _Part:
             return False
         last, expected = self._last
         both = b"".join((last, whole or memoryview(content)[piece.position : piece.end]))
-        first = next(iter(scan(both, base_offset=self.base_offset, sealed=True, next_offset=expected)))
+        first = next(iter(SegmentScan(both, base_offset=self.base_offset, sealed=True, next_offset=expected)))
         return not isinstance(first, ScannedBatch)
 
 

@@ -21,7 +21,7 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.damaged_batch import repaired_bytes
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
-from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, SegmentScan, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def segment_pieces(
     expected: int | None = None
     resynchronizer: Resynchronizer | None = None
     while start < len(content):
-        walk = scan(
+        walk = SegmentScan(
             content,
             base_offset=base,
             sealed=next_base is not None,
@@ -133,7 +133,7 @@ class _Ahead:
     def after(self, position: int, expected: int) -> BatchHeader | None:
         """The header of the next good batch from a position on, where `expected` is the lowest possible offset."""
         if position > self._known_to:
-            walk = scan(
+            walk = SegmentScan(
                 self._content,
                 base_offset=self.base_offset,
                 sealed=self.next_base is not None,
@@ -152,7 +152,9 @@ class _Ahead:
 def _can_be_repaired(content: Buffer, stretch: Stretch, base_offset: int, expected: int, ahead: _Ahead) -> bool:
     """Whether a batch is good once its length field is corrected, and takes no offset of the next good batch."""
     whole = repaired_bytes(content, stretch.position, stretch.end)
-    walk = scan(whole, base_offset=base_offset, sealed=True, next_base_offset=ahead.next_base, next_offset=expected)
+    walk = SegmentScan(
+        whole, base_offset=base_offset, sealed=True, next_base_offset=ahead.next_base, next_offset=expected
+    )
     repaired = next(iter(walk))
     if not isinstance(repaired, ScannedBatch):
         return False

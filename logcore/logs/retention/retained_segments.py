@@ -26,7 +26,7 @@ from logcore.logs.model.partition_directory import PartitionDirectory, Partition
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_base_offset, segment_file_name
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import End, ScannedBatch, scan
+from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan
 from logcore.segments.side_files import time_index
 from logcore.segments.startup import StartFiles
 
@@ -78,7 +78,7 @@ def read_segment(
         next_base_offset: Base offset of the next segment.
         fetched: Loads the bytes of `content` into memory; its errors pass through.
     """
-    walk = scan(
+    walk = SegmentScan(
         content,
         base_offset=base_offset,
         sealed=sealed,

@@ -58,7 +58,7 @@ from logcore.segments.filenames import (
     can_be_tiered,
     segment_file_name,
 )
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start, misnamed
@@ -81,7 +81,7 @@ def start_of(directory: PartitionDirectory) -> StartFiles:
 
     def next_offset(name: str) -> int:
         file = directory.files[name]
-        walk = scan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
+        walk = SegmentScan(file.content, base_offset=int(name[:20]), sealed=True, fetched=file.fetched)
         damage = next((item for item in walk if isinstance(item, Stretch)), None)
         if damage is None and walk.accounting.padding == 0:
             return walk.next_offset

@@ -29,7 +29,7 @@ from logcore.records.batch import LENGTH_AT, LOG_OVERHEAD, BatchHeader
 from logcore.records.control import ControlType
 from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from logcore.storage.discovery import read_file, shown
 from logcore.storage.source_reads import read_range
 from logcore.topics.cluster_states import TOPIC_RESOURCE, ClusterState
@@ -194,7 +194,7 @@ class SnapshotRecords:
         """Yield each record that can be read, and the header of its batch."""
         records: list[tuple[BatchHeader, Record]] = []
         is_damaged, last = False, None
-        walk = scan(
+        walk = SegmentScan(
             self.content,
             base_offset=0,
             sealed=True,

@@ -140,56 +140,6 @@ class _Bad:
     is_repaired: bool = False
 
 
-def scan(
-    buf: Buffer,
-    *,
-    base_offset: int,
-    sealed: bool,
-    decode: bool = True,
-    limits: Limits = DEFAULT_LIMITS,
-    next_base_offset: int | None = None,
-    inspect: Inspect | None = None,
-    start: int = 0,
-    next_offset: int | None = None,
-    fetched: FetchedBytes | None = None,
-    resynchronizer: Resynchronizer | None = None,
-) -> SegmentScan:
-    """Scan a segment, or the part of it from `start` on.
-
-    `start` and `next_offset` continue an earlier scan: this one decides exactly as that one would. So another reader
-    may take over between two steps, and stop before everything that it does not understand. It must not accept a batch
-    whose successor begins below the batch's next offset. This scan must decide on such a pair, from the first of the
-    two. The accounting covers the bytes from `start` on.
-
-    Args:
-        buf: The segment's bytes.
-        base_offset: The offset in the file's name.
-        sealed: Whether a later segment follows. Then nothing may be missing at the end.
-        decode: Whether every record is parsed too.
-        limits: The most that is kept in memory.
-        next_base_offset: Base of the segment that follows, if one does; no batch reaches it.
-        inspect: Called with every decoded record, before the rest of its batch is checked.
-        start: The `position` of the earlier scan.
-        next_offset: The `next_offset` of the earlier scan.
-        fetched: Loads the bytes of `buf` into memory; None if they are all there. Steps raise its errors.
-        resynchronizer: That of an earlier scan over the same bytes with the same bounds, in the same thread. It saves
-            a repeated search and changes nothing else.
-    """
-    return SegmentScan(
-        buf,
-        base_offset,
-        sealed,
-        decode,
-        limits,
-        next_base_offset,
-        inspect,
-        start,
-        next_offset,
-        fetched,
-        resynchronizer,
-    )
-
-
 def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch | None]:
     """Find how much of a segment still being written may be read.
 
@@ -202,7 +152,7 @@ def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch
     size = len(buf)
     while True:
         with memoryview(buf) as view, view[:size] as taken:
-            walk = scan(taken, base_offset=base_offset, sealed=False, decode=False)
+            walk = SegmentScan(taken, base_offset=base_offset, sealed=False, decode=False)
             stretches = [item for item in walk if isinstance(item, Stretch)]
         last = walk.last_batch
         end = 0 if last is None else last.end
@@ -217,17 +167,39 @@ class SegmentScan:
     def __init__(
         self,
         buf: Buffer,
+        *,
         base_offset: int,
         sealed: bool,
-        decode: bool,
-        limits: Limits,
-        next_base_offset: int | None,
+        decode: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+        next_base_offset: int | None = None,
         inspect: Inspect | None = None,
         start: int = 0,
         next_offset: int | None = None,
         fetched: FetchedBytes | None = None,
         resynchronizer: Resynchronizer | None = None,
     ) -> None:
+        """Scan a segment, or the part of it from `start` on.
+
+        `start` and `next_offset` continue an earlier scan: this one decides exactly as that one would. So another
+        reader may take over between two steps, and stop before everything that it does not understand. It must not
+        accept a batch whose successor begins below the batch's next offset. This scan must decide on such a pair, from
+        the first of the two. The accounting covers the bytes from `start` on.
+
+        Args:
+            buf: The segment's bytes.
+            base_offset: The offset in the file's name.
+            sealed: Whether a later segment follows. Then nothing may be missing at the end.
+            decode: Whether every record is parsed too.
+            limits: The most that is kept in memory.
+            next_base_offset: Base of the segment that follows, if one does; no batch reaches it.
+            inspect: Called with every decoded record, before the rest of its batch is checked.
+            start: The `position` of the earlier scan.
+            next_offset: The `next_offset` of the earlier scan.
+            fetched: Loads the bytes of `buf` into memory; None if they are all there. Steps raise its errors.
+            resynchronizer: That of an earlier scan over the same bytes with the same bounds, in the same thread. It
+                saves a repeated search and changes nothing else.
+        """
         self._buf = buf
         self._fetched = fetched
         self._sealed = sealed

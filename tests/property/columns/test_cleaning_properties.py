@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
-from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.scanning.scan import SegmentScan, Stretch
 from tests import handmade
 from tests.property.columns.cleaned_logs import Scene, outcome, scenes, with_content
 from tests.sampling import examples
@@ -55,7 +55,7 @@ def test_what_is_stated_as_unreadable_is_stepped_over_alike(scene: Scene, data: 
         content = bytes(each.content)
         if content and data.draw(st.booleans()):
             content = handmade.flip(content, data.draw(st.integers(0, len(content) - 1)))
-        walk = scan(
+        walk = SegmentScan(
             content, base_offset=each.base_offset, sealed=True, next_base_offset=each.next_base_offset, decode=True
         )
         stretches = tuple((item.position, item.end) for item in walk if isinstance(item, Stretch))

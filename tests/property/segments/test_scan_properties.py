@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from logcore.logs.checks.validation import SegmentValidation
 from logcore.records.record import Limits
-from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end
 from tests import handmade
 from tests.sampling import examples
 
@@ -64,7 +64,7 @@ def injured_segments(draw: st.DrawFn) -> tuple[int, bytes]:
 
 def check(base_offset: int, data: bytes, *, sealed: bool, decode: bool) -> SegmentScan:
     """Walk, and hold what must hold for any bytes."""
-    walk = scan(data, base_offset=base_offset, sealed=sealed, decode=decode, limits=SMALL)
+    walk = SegmentScan(data, base_offset=base_offset, sealed=sealed, decode=decode, limits=SMALL)
     position, expected = 0, base_offset
     sums = [0, 0, 0]
     for item in walk:
@@ -109,7 +109,7 @@ def test_an_injured_segment_is_accounted_for(segment: tuple[int, bytes], sealed:
 @settings(derandomize=True, deadline=None, max_examples=examples(50))
 def test_a_sound_segment_is_read_whole(segment: tuple[int, bytes, list[int]], sealed: bool) -> None:
     base_offset, data, starts = segment
-    walk = scan(data, base_offset=base_offset, sealed=sealed)
+    walk = SegmentScan(data, base_offset=base_offset, sealed=sealed)
     assert [item.position for item in walk if isinstance(item, ScannedBatch)] == starts
     assert walk.end is End.CLEAN
 
@@ -120,7 +120,7 @@ def test_a_walk_that_continues_where_another_stopped_finds_the_same(
     segment: tuple[int, bytes], sealed: bool, data: st.DataObject
 ) -> None:
     base_offset, content = segment
-    walk = scan(content, base_offset=base_offset, sealed=sealed, limits=SMALL)
+    walk = SegmentScan(content, base_offset=base_offset, sealed=sealed, limits=SMALL)
     steps = [(0, base_offset)]
     items = []
     for item in walk:
@@ -128,7 +128,9 @@ def test_a_walk_that_continues_where_another_stopped_finds_the_same(
         steps.append((walk.position, walk.next_offset))
     done = data.draw(st.integers(0, len(items)))
     start, next_offset = steps[done]
-    rest = scan(content, base_offset=base_offset, sealed=sealed, limits=SMALL, start=start, next_offset=next_offset)
+    rest = SegmentScan(
+        content, base_offset=base_offset, sealed=sealed, limits=SMALL, start=start, next_offset=next_offset
+    )
     assert list(rest) == items[done:]
     assert (rest.position, rest.next_offset) == (walk.position, walk.next_offset)
     found = rest.accounting
@@ -161,7 +163,7 @@ def test_a_judgement_of_any_segment_ends_and_says_what_the_walk_says(segment: tu
     base_offset, data = segment
     judged = SegmentValidation(data, base_offset=base_offset, sealed=sealed, file="0.log", limits=SMALL)
     rows = list(judged)
-    walk = scan(data, base_offset=base_offset, sealed=sealed, limits=SMALL)
+    walk = SegmentScan(data, base_offset=base_offset, sealed=sealed, limits=SMALL)
     assert [(row.position, row.size) for row in rows] == [(item.position, item.size) for item in walk]
     assert (judged.accounting, judged.end, judged.next_offset) == (walk.accounting, walk.end, walk.next_offset)
     said = ("corrupt-bytes", "tail-hides-batches")

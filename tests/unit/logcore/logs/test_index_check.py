@@ -10,7 +10,7 @@ from logcore.errors import LogError
 from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SegmentFile
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.storage.discovery import read_file
 from tests import handmade
 
@@ -52,7 +52,7 @@ def check(tmp_path: Path) -> Check:
         segment = SegmentFile(5, str(path), len(LOG), 0, 0, tuple(beside))
 
         def batches() -> list[ScannedBatch]:
-            walk = scan(LOG[:valid_end], base_offset=5, sealed=True, decode=False)
+            walk = SegmentScan(LOG[:valid_end], base_offset=5, sealed=True, decode=False)
             return [item for item in walk if isinstance(item, ScannedBatch)]
 
         facts = WalkedSegment(valid_end, is_damaged, is_sealed, max_timestamp=5000)

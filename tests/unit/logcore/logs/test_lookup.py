@@ -18,7 +18,7 @@ from logcore.logs.lookup import (
 )
 from logcore.records.model import BatchHeader, Record
 from logcore.records.record import read_records
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests import handmade
 
@@ -55,7 +55,7 @@ class PackedBatch:
 
 def packed(content: bytes, base_offset: int = 0) -> Callable[[], Iterator[PackedBatch]]:
     def batches() -> Iterator[PackedBatch]:
-        for item in scan(content, base_offset=base_offset, sealed=False):
+        for item in SegmentScan(content, base_offset=base_offset, sealed=False):
             if isinstance(item, ScannedBatch):
                 yield PackedBatch(content, item.position, item.header)
 

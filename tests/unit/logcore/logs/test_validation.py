@@ -9,7 +9,7 @@ from logcore.logs.checks import batch_rules, validation
 from logcore.logs.checks.validation import BatchVerdict, SegmentValidation
 from logcore.logs.model.batch_facts import BatchFact, fact_of
 from logcore.logs.model.findings import Severity
-from logcore.segments.scanning.scan import Accounting, End, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, End, SegmentScan, Stretch
 from tests import handmade
 
 HORIZON = handmade.DELETE_HORIZON
@@ -88,7 +88,7 @@ def test_a_delete_horizon_and_a_marker_are_in_their_rows() -> None:
 
 def test_batches_and_stretches_turn_into_the_facts_of_the_log_pass() -> None:
     first, second, third = three_batches()
-    steps = list(scan(first + handmade.flip(second, 70) + third, base_offset=0, sealed=True))
+    steps = list(SegmentScan(first + handmade.flip(second, 70) + third, base_offset=0, sealed=True))
     assert isinstance(steps[1], Stretch)
     assert fact_of(steps[1], "s") == BatchFact(
         2, None, 0, -1, -1, False, False, None, "CRC", "s", len(first), len(second), -1

@@ -13,7 +13,7 @@ from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.scanning import sound_batches
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.storage.source_bytes import SourceBytes
 from tests import handmade
 from tests.executed import executed
@@ -160,7 +160,7 @@ def test_a_write_under_way_of_a_value_of_many_batches_is_never_data(first: int, 
 
 
 def walked(data: bytes) -> int:
-    return sum(isinstance(item, ScannedBatch) for item in scan(data, base_offset=0, sealed=False, decode=False))
+    return sum(isinstance(item, ScannedBatch) for item in SegmentScan(data, base_offset=0, sealed=False, decode=False))
 
 
 class Counted:
@@ -184,7 +184,7 @@ def copied(data: bytes, path: Path) -> int:
     source = SourceBytes(str(path), sealed=False)
     counted = Counted(source)
     fetched: FetchedBytes = counted
-    for _ in scan(source.content, base_offset=0, sealed=False, decode=False, fetched=fetched):
+    for _ in SegmentScan(source.content, base_offset=0, sealed=False, decode=False, fetched=fetched):
         pass
     return counted.copied
 
@@ -235,7 +235,7 @@ def step_by_step(data: bytes, *, sealed: bool) -> list[ScannedBatch | Stretch]:
     items: list[ScannedBatch | Stretch] = []
     position, next_offset = 0, 0
     while position < len(data):
-        walk = scan(data, base_offset=0, sealed=sealed, decode=False, start=position, next_offset=next_offset)
+        walk = SegmentScan(data, base_offset=0, sealed=sealed, decode=False, start=position, next_offset=next_offset)
         item = next(iter(walk), None)
         if item is None:
             break
@@ -279,5 +279,5 @@ def test_what_a_search_remembers_changes_no_answer(
     monkeypatch.setattr(sound_batches, "_REMEMBERED", 7)
     for seed in range(40):
         data = damaged_at_random(random.Random(f"{seed}:{looked_ahead}"))
-        walk = scan(data, base_offset=0, sealed=sealed, decode=False)
+        walk = SegmentScan(data, base_offset=0, sealed=sealed, decode=False)
         assert list(walk) == step_by_step(data, sealed=sealed), seed

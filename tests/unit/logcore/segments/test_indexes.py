@@ -6,7 +6,7 @@ import pytest
 
 from logcore.errors import CorruptIndexError
 from logcore.logs.recovery.segment_recovery import IndexRules, OffsetsDoNotRise, OffsetsOverflow, recover_segment
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from logcore.segments.side_files import offset_index, time_index
 from logcore.segments.side_files.offset_index import OffsetEntry
 from logcore.segments.side_files.time_index import TimeEntry
@@ -34,7 +34,9 @@ def segment(*shapes: tuple[int, int, int]) -> bytes:
 
 def batches(*shapes: tuple[int, int, int]) -> list[ScannedBatch]:
     """The same, scanned."""
-    return [item for item in scan(segment(*shapes), base_offset=0, sealed=True) if isinstance(item, ScannedBatch)]
+    return [
+        item for item in SegmentScan(segment(*shapes), base_offset=0, sealed=True) if isinstance(item, ScannedBatch)
+    ]
 
 
 def offsets_of(data: bytes, interval_bytes: int = 4096, base: int = BASE) -> bytes:

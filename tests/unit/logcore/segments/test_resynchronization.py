@@ -20,7 +20,7 @@ from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.scanning import damaged_batch, sound_batches
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from logcore.storage import source_bytes
 from logcore.storage.source_bytes import SourceBytes
 from tests import handmade
@@ -92,12 +92,12 @@ def rules(judgement: SegmentVerdict) -> list[str]:
 
 
 def good(data: bytes, *, sealed: bool = True) -> list[int]:
-    walk = scan(data, base_offset=0, sealed=sealed)
+    walk = SegmentScan(data, base_offset=0, sealed=sealed)
     return [item.position for item in walk if isinstance(item, ScannedBatch)]
 
 
 def stretches(data: bytes, *, sealed: bool = True) -> list[Stretch]:
-    return [item for item in scan(data, base_offset=0, sealed=sealed) if isinstance(item, Stretch)]
+    return [item for item in SegmentScan(data, base_offset=0, sealed=sealed) if isinstance(item, Stretch)]
 
 
 def salvaged(files: dict[str, bytes]) -> tuple[RecoveryPlan, dict[str, bytes]]:

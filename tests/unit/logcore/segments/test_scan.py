@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from logcore.errors import CorruptionReason
-from logcore.segments.scanning.scan import End, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import End, SegmentScan, Stretch, last_good_end
 from tests import handmade
 from tests.handmade import cut, fix_crc, flip, patch, zero_tail
 from tests.unit.logcore.segments.walked_segments import (
@@ -42,7 +42,7 @@ def test_an_empty_file_is_clean_and_goes_on_at_its_name(sealed: bool) -> None:
 
 
 def test_the_outcome_is_not_available_before_the_end() -> None:
-    unfinished = scan(SEGMENT, base_offset=BASE, sealed=True)
+    unfinished = SegmentScan(SEGMENT, base_offset=BASE, sealed=True)
     next(iter(unfinished))
     with pytest.raises(ValueError, match="not reached its end"):
         _ = unfinished.accounting
@@ -50,7 +50,7 @@ def test_the_outcome_is_not_available_before_the_end() -> None:
 
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_any_buffer_will_do(buffer: type) -> None:
-    assert [item.size for item in scan(buffer(SEGMENT), base_offset=BASE, sealed=True)] == [
+    assert [item.size for item in SegmentScan(buffer(SEGMENT), base_offset=BASE, sealed=True)] == [
         len(FIRST),
         len(SECOND),
         len(THIRD),
@@ -199,14 +199,14 @@ def test_a_base_offset_with_a_flipped_bit_never_passes_between_neighbours(bit: i
 
 def test_a_walk_reports_its_position_and_another_continues_from_there() -> None:
     data = b"".join(OLD[:3]) + flip(OLD[3], 40) + b"".join(OLD[4:]) + bytes(30)
-    whole = scan(data, base_offset=BASE, sealed=False)
+    whole = SegmentScan(data, base_offset=BASE, sealed=False)
     assert (whole.position, whole.next_offset) == (0, BASE)
     items, positions = [], [(0, BASE)]
     for item in whole:
         items.append(item)
         positions.append((whole.position, whole.next_offset))
     for done, (position, next_offset) in enumerate(positions):
-        rest = scan(data, base_offset=BASE, sealed=False, start=position, next_offset=next_offset)
+        rest = SegmentScan(data, base_offset=BASE, sealed=False, start=position, next_offset=next_offset)
         assert next(iter(rest), None) == (items[done] if done < len(items) else None)
         assert list(rest) == items[done + 1 :]
         assert (rest.position, rest.next_offset) == (len(data), 26)
@@ -216,10 +216,10 @@ def test_a_walk_reports_its_position_and_another_continues_from_there() -> None:
 
 def test_oddities_of_the_last_batch_are_available_to_an_inspection() -> None:
     odd = handmade.wrapper([handmade.message(0, crc=1)], offset=10)
-    unheard = scan(odd, base_offset=BASE, sealed=True)
+    unheard = SegmentScan(odd, base_offset=BASE, sealed=True)
     assert len(list(unheard)) == 1
     assert unheard.oddities.inner_crcs_differ == 0
-    heard = scan(odd + OLD[1], base_offset=BASE, sealed=True, inspect=lambda *_: None)
+    heard = SegmentScan(odd + OLD[1], base_offset=BASE, sealed=True, inspect=lambda *_: None)
     steps = iter(heard)
     next(steps)
     assert heard.oddities.inner_crcs_differ == 1

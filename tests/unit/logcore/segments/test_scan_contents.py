@@ -7,7 +7,7 @@ import pytest
 from logcore.errors import CorruptionReason
 from logcore.records.control import ControlType
 from logcore.records.record import Limits
-from logcore.segments.scanning.scan import End, Stretch, scan
+from logcore.segments.scanning.scan import End, SegmentScan, Stretch
 from tests import handmade
 from tests.handmade import cut, patch
 from tests.unit.logcore.segments.walked_segments import BASE, FIRST, ROWS, SECOND, SEGMENT, THIRD, bad, good, walk
@@ -59,7 +59,7 @@ def test_without_decoding_records_are_not_looked_at() -> None:
 
 def test_limits_reach_the_records() -> None:
     big = handmade.batch([handmade.record(0, headers=[(b"a", b"")] * 3)], base_offset=10)
-    finished = scan(big, base_offset=10, sealed=True, limits=Limits(headers_per_record=2))
+    finished = SegmentScan(big, base_offset=10, sealed=True, limits=Limits(headers_per_record=2))
     assert [type(item) for item in finished] == [Stretch]
     assert finished.accounting.quarantined == len(big)
 
@@ -104,7 +104,9 @@ def test_a_control_record_that_is_none_is_refused_when_decoding() -> None:
 
 def test_records_are_shown_to_an_inspector_before_their_batch_is() -> None:
     seen: list[int] = []
-    walked = scan(SEGMENT, base_offset=BASE, sealed=True, inspect=lambda header, record: seen.append(record.offset))
+    walked = SegmentScan(
+        SEGMENT, base_offset=BASE, sealed=True, inspect=lambda header, record: seen.append(record.offset)
+    )
     stream = iter(walked)
     next(stream)
     assert seen == [10, 11, 12]

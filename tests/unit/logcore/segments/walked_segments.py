@@ -1,7 +1,7 @@
 """A segment of three batches, a walk over a segment, and what came of it."""
 
 from logcore.errors import CorruptionReason
-from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from tests import handmade
 
 ROWS = [(b"k1", b"v1"), (None, b""), (b"", None)]
@@ -21,7 +21,7 @@ def walk(
     data: bytes, *, sealed: bool = True, decode: bool = True, base_offset: int = BASE, **options: int
 ) -> SegmentScan:
     """A finished scan of which the items are in `.items`, and whose bytes add up."""
-    finished = scan(data, base_offset=base_offset, sealed=sealed, decode=decode, **options)  # type: ignore[arg-type]
+    finished = SegmentScan(data, base_offset=base_offset, sealed=sealed, decode=decode, **options)  # type: ignore[arg-type]
     items = list(finished)
     assert_accounted(data, finished, items)
     finished.items = items  # type: ignore[attr-defined]

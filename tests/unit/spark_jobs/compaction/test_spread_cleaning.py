@@ -14,7 +14,7 @@ import pytest
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.records.record import read_records
-from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan
 from spark_jobs.compaction import spread_cleaning
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.compaction.newest_by_key import Aborted
@@ -145,7 +145,7 @@ def left_of(done: CleaningResult, lake: Path) -> dict[int, list[int]]:
         content = (lake / segment.path).read_bytes()
         batches = [
             each
-            for each in scan(content, base_offset=segment.base_offset, sealed=True)
+            for each in SegmentScan(content, base_offset=segment.base_offset, sealed=True)
             if isinstance(each, ScannedBatch)
         ]
         left[segment.base_offset] = [

@@ -58,8 +58,8 @@ def counted_scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise Endless
         return real(*args, **named)  # type: ignore[arg-type]
 
-    real = salvage.scan
-    monkeypatch.setattr(salvage, "scan", counted)
+    real = salvage.SegmentScan
+    monkeypatch.setattr(salvage, "SegmentScan", counted)
     return begun
 
 

@@ -10,7 +10,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.recovery_plan import plan_recovery
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 from tests import handmade
 
 FAR = 1 << 40
@@ -25,7 +25,7 @@ def salvaged(content: bytes) -> tuple[dict[str, bytes], RecoveryPlan]:
     plan = plan_recovery(directory, TopicConfig(), as_of_ms=5_000, salvage=True)
     made = {file: _bytes(directory, each) for file, each in plan.files.items() if file.endswith(".log")}
     for file, data in made.items():
-        steps = list(scan(data, base_offset=int(file[:20]), sealed=True))
+        steps = list(SegmentScan(data, base_offset=int(file[:20]), sealed=True))
         assert steps
         assert all(isinstance(step, ScannedBatch) for step in steps)
     return made, plan
@@ -106,11 +106,11 @@ def test_many_batches_far_above_cost_one_look_ahead_each_at_most(
     given: list[object] = []
 
     def counted(*arguments: Any, **named: Any) -> Any:
-        walk = scan(*arguments, **named)
+        walk = SegmentScan(*arguments, **named)
         walk._walk = _noted(walk._walk, given)
         return walk
 
-    monkeypatch.setattr("logcore.logs.recovery.segment_pieces.scan", counted)
+    monkeypatch.setattr("logcore.logs.recovery.segment_pieces.SegmentScan", counted)
     far = b"".join(handmade.simple_batch(number << 32, [(b"k", b"v")]) for number in range(1, 301))
     good = handmade.simple_batch(1, [(b"k", b"v")]) if has_good else b""
 
