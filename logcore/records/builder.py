@@ -177,17 +177,22 @@ def _nullable(data: bytes | None) -> bytes:
 def _check_rows(rows: Sequence[Record], base_offset: int, last_offset_delta: int) -> None:
     if base_offset < 0:
         raise ValueError("offsets are not negative")
-    previous = base_offset - 1
-    for row in rows:
-        if row.offset <= previous:
-            raise ValueError(f"offset {row.offset} does not rise above {previous}")
-        if row.timestamp < NO_TIMESTAMP:
-            raise ValueError(f"timestamp {row.timestamp} is negative and not -1")
-        previous = row.offset
+    last = _check_ascending(rows, base_offset - 1)
     if last_offset_delta < 0:
         raise ValueError("the last offset delta is negative")
-    if previous > base_offset + last_offset_delta:
-        raise ValueError(f"offset {previous} lies after the batch's last offset {base_offset + last_offset_delta}")
+    if last > base_offset + last_offset_delta:
+        raise ValueError(f"offset {last} lies after the batch's last offset {base_offset + last_offset_delta}")
+
+
+def _check_ascending(rows: Sequence[Record], before: int) -> int:
+    """Check offsets and timestamps, where the offset `before` is taken; return the last offset."""
+    for row in rows:
+        if row.offset <= before:
+            raise ValueError(f"offset {row.offset} does not rise above {before}")
+        if row.timestamp < NO_TIMESTAMP:
+            raise ValueError(f"timestamp {row.timestamp} is negative and not -1")
+        before = row.offset
+    return before
 
 
 def _check_producer(
@@ -268,12 +273,6 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _check_messages(rows: Sequence[Record]) -> None:
-    previous = -1
-    for row in rows:
-        if row.offset <= previous:
-            raise ValueError(f"offset {row.offset} does not rise above {previous}")
-        if row.timestamp < NO_TIMESTAMP:
-            raise ValueError(f"timestamp {row.timestamp} is negative and not -1")
-        if row.headers:
-            raise ValueError("a message of format v0 or v1 has no headers")
-        previous = row.offset
+    _check_ascending(rows, -1)
+    if any(row.headers for row in rows):
+        raise ValueError("a message of format v0 or v1 has no headers")
