@@ -11,13 +11,12 @@ Source: Kafka RemoteLogMetadataSerde. Belongs here: messages to values. `segment
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from logcore.errors import CorruptionReason, CorruptRecordError, UnsupportedFormatError
 from logcore.messages.framing import read_metadata
+from logcore.messages.kafka_json import uuid_text
 from logcore.messages.known_messages import MessageFamily
 from logcore.messages.reader import UnreadMessage, UnreadReason
 from logcore.remote.remote_segment import RemoteSegment, RemoteSegmentState, TopicIdPartition
@@ -103,7 +102,7 @@ def metadata_event(value: bytes) -> MetadataEvent:
         state = fields["remotePartitionDeleteState"]
         return PartitionDelete(name, topic_id, fields["brokerId"], fields["eventTimestampMs"], state)
     name, topic_id = _topic(fields["remoteLogSegmentId"]["topicIdPartition"])
-    segment_id = _text(fields["remoteLogSegmentId"]["id"])
+    segment_id = uuid_text(fields["remoteLogSegmentId"]["id"])
     state = _state(fields["remoteLogSegmentState"])
     custom, event_ms, broker = fields["customMetadata"], fields["eventTimestampMs"], fields["brokerId"]
     if framed.type_number == _UPDATE:
@@ -120,12 +119,7 @@ def metadata_event(value: bytes) -> MetadataEvent:
 
 
 def _topic(fields: dict[str, Any]) -> tuple[TopicPartition, str]:
-    return TopicPartition(fields["name"], fields["partition"]), _text(fields["id"])
-
-
-def _text(uuid: UUID) -> str:
-    """A UUID as Kafka writes it."""
-    return base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
+    return TopicPartition(fields["name"], fields["partition"]), uuid_text(fields["id"])
 
 
 def _state(number: int) -> RemoteSegmentState:

@@ -186,7 +186,7 @@ class SegmentVerdict:
         Raises:
             ValueError: The scan has not ended.
         """
-        return _end(self.accounting, self._sealed)
+        return self.accounting.end(self._sealed)
 
     def take(self, batch: ScannedBatch, sums: RecordSums) -> BatchVerdict:
         """Add the next batch, with sums over its records."""
@@ -328,9 +328,3 @@ class SegmentValidation(SegmentVerdict):
             self._header = header
             self._sums = RecordSums()
         self._sums.take(record)
-
-
-def _end(accounting: Accounting, sealed: bool) -> End:
-    if accounting.quarantined or accounting.unreadable or (sealed and accounting.padding):
-        return End.CORRUPT
-    return End.TORN if accounting.tail else End.CLEAN

@@ -127,6 +127,12 @@ class Accounting:
     padding: int
     unreadable: int = 0
 
+    def end(self, sealed: bool) -> End:
+        """How the scan of the file ended, where `sealed` is whether a later segment follows."""
+        if self.quarantined or self.unreadable or (sealed and self.padding):
+            return End.CORRUPT
+        return End.TORN if self.tail else End.CLEAN
+
 
 @dataclass(frozen=True, slots=True)
 class _Bad:
@@ -238,10 +244,7 @@ class SegmentScan:
         Raises:
             ValueError: The scan has not ended.
         """
-        accounting = self.accounting
-        if accounting.quarantined or accounting.unreadable or (self._sealed and accounting.padding):
-            return End.CORRUPT
-        return End.TORN if accounting.tail else End.CLEAN
+        return self.accounting.end(self._sealed)
 
     @property
     def accounting(self) -> Accounting:
