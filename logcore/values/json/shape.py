@@ -65,8 +65,7 @@ class JsonScalar:
     def convert(self, value: object) -> object:
         """See `JsonShape`."""
         if value is None:
-            null_of(self.nullable)
-            return None
+            return null_of(self.nullable)
         return self.of(value)
 
 
@@ -85,8 +84,7 @@ class JsonList:
     def convert(self, value: object) -> object:
         """See `JsonShape`."""
         if value is None:
-            null_of(self.nullable)
-            return None
+            return null_of(self.nullable)
         if not isinstance(value, list):
             raise wrong_type("array", value)
         items: list[object] = []
@@ -114,8 +112,7 @@ class JsonMap:
     def convert(self, value: object) -> object:
         """See `JsonShape`. Places count the entries from 0: keys are content and are not shown."""
         if value is None:
-            null_of(self.nullable)
-            return None
+            return null_of(self.nullable)
         if not isinstance(value, dict):
             raise wrong_type("object", value)
         entries = Entries()
@@ -146,8 +143,7 @@ class JsonText:
     def convert(self, value: object) -> object:
         """See `JsonShape`."""
         if value is None:
-            null_of(self.nullable)
-            return None
+            return null_of(self.nullable)
         if self.types and not (isinstance(value, dict | list) and _NAMES[type(value)] in self.types):
             raise wrong_type(" or ".join(self.types), value)
         return json_text(value)
@@ -178,8 +174,7 @@ class JsonStruct:
     def convert(self, value: object) -> object:
         """See `JsonShape`. An absent property is null."""
         if value is None:
-            null_of(self.nullable)
-            return None
+            return null_of(self.nullable)
         if not isinstance(value, dict):
             raise wrong_type("object", value)
         found: dict[str, object] = {}
@@ -235,14 +230,15 @@ def shape_in(shape: JsonShape, column: ValueColumn | None) -> JsonShape:
     return JsonScalar(pa.string(), text_of, shape.nullable) if is_time else shape
 
 
-def null_of(nullable: bool) -> None:
-    """Let null pass where the schema allows it.
+def null_of(nullable: bool) -> object:
+    """Return null where the schema allows it.
 
     Raises:
         Undecodable: MISSING_FIELD.
     """
     if not nullable:
         raise Undecodable(Reason.MISSING_FIELD, "", "null, which the schema does not allow here")
+    return None
 
 
 def wrong_type(expected: str, value: object) -> Undecodable:
