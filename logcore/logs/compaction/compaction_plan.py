@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from logcore.errors import LogError
 from logcore.logs.checks.validation import Reader, read_plainly
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
@@ -52,7 +51,7 @@ from logcore.logs.model.partition_directory import (
 )
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retention import RetentionFacts
-from logcore.logs.retention.retention_plan import start_of, started_files
+from logcore.logs.retention.retention_plan import refuse_start_above_end, start_of, started_files
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,
@@ -123,13 +122,7 @@ def plan_compaction(
         read=read,
     )
     log_end = log.log_end_offset
-    if log_start > log_end:
-        raise LogError(
-            f"its log start offset {log_start} lies after its log end {log_end}: a broker's start would drop every "
-            "segment and begin with an empty log",
-            topic_partition=str(directory.topic_partition),
-            advice="Try `loglake recover`.",
-        )
+    refuse_start_above_end(directory, log_start, log_end)
     high_watermark = readable_end.high_watermark(
         directory.high_watermark, log_start_offset=log_start, log_end_offset=log.broker_end_offset
     )

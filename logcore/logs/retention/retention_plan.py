@@ -65,6 +65,17 @@ from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start, m
 from logcore.texts import milliseconds
 
 
+def refuse_start_above_end(directory: PartitionDirectory, log_start: int, log_end: int) -> None:
+    """Raise LogError for a log of which a broker would drop all segments, because it starts above its end."""
+    if log_start > log_end:
+        raise LogError(
+            f"its log start offset {log_start} lies after its log end {log_end}: a broker's start would drop every "
+            "segment and begin with an empty log",
+            topic_partition=str(directory.topic_partition),
+            advice="Try `loglake recover`.",
+        )
+
+
 def start_of(directory: PartitionDirectory) -> StartFiles:
     """Find what a start would do with a directory's names.
 
@@ -298,13 +309,8 @@ def plan_retention(
         log_start = max(log_start, first_local)
     high_watermark = _high_watermark(directory, segments, log_start, log_end)
     start = start.without_old_snapshots(log_start)
-    if log_end is not None and segments and log_start > log_end:
-        raise LogError(
-            f"its log start offset {log_start} lies after its log end {log_end}: a broker's start would drop every "
-            "segment and begin with an empty log",
-            topic_partition=str(directory.topic_partition),
-            advice="Try `loglake recover`.",
-        )
+    if log_end is not None and segments:
+        refuse_start_above_end(directory, log_start, log_end)
     new_start = _records_deleted_to(delete_records_before, config, log_start, high_watermark)
     policy = config.cleanup_policy
     if not policy and config.copies_to_remote and line.retains_without_policy:
