@@ -96,18 +96,18 @@ def _both(one: JsonShape, other: JsonShape) -> JsonShape:
         case JsonMap(), JsonMap():
             return JsonMap(_both(one.value, other.value), nullable)
         case (JsonStruct(), JsonMap()) | (JsonMap(), JsonStruct()):  # as `properties` beside `additionalProperties`
-            return _nullable(one if isinstance(one, JsonStruct) else other, nullable)
+            return replace(one if isinstance(one, JsonStruct) else other, nullable=nullable)
         case JsonScalar(), JsonScalar() if one.of is other.of or (one.of, other.of) in _NARROWER:
-            return _nullable(other, nullable)
+            return replace(other, nullable=nullable)
         case JsonScalar(), JsonScalar() if (other.of, one.of) in _NARROWER:
-            return _nullable(one, nullable)
+            return replace(one, nullable=nullable)
         case JsonText(), JsonText() if not one.types or not other.types or set(one.types) & set(other.types):
             types = set(one.types or other.types) & set(other.types or one.types)
             return JsonText(tuple(sorted(types)), nullable)
         case (JsonText(), _) if _takes(one, other):
-            return _nullable(other, nullable)
+            return replace(other, nullable=nullable)
         case (_, JsonText()) if _takes(other, one):
-            return _nullable(one, nullable)
+            return replace(one, nullable=nullable)
     return replace(FREE, nullable=nullable)
 
 
@@ -120,11 +120,6 @@ def _fields(one: JsonStruct, other: JsonStruct) -> tuple[JsonField, ...]:
         else:
             fields[new.name] = JsonField(new.name, _both(known.shape, new.shape), known.required or new.required)
     return tuple(fields.values())
-
-
-def _nullable(shape: JsonShape, nullable: bool) -> JsonShape:
-    assert isinstance(shape, JsonStruct | JsonList | JsonMap | JsonScalar | JsonText), "there are no other shapes"
-    return replace(shape, nullable=nullable)
 
 
 def _takes(text: JsonText, shape: JsonShape) -> bool:

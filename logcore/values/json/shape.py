@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from math import isinf
-from typing import Protocol
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -27,31 +27,6 @@ _DIGITS_OF_INT64 = 19
 _NAMES: Mapping[type, str] = {
     ExactNumber: "number", int: "number", str: "string", bool: "boolean", dict: "object", list: "array"
 }  # fmt: skip
-
-
-class JsonShape(Protocol):
-    """What is at one place of a document."""
-
-    @property
-    def arrow_type(self) -> pa.DataType:
-        """Type of the column."""
-        ...
-
-    @property
-    def nullable(self) -> bool:
-        """Whether null fits."""
-        ...
-
-    def convert(self, value: object) -> object:
-        """Return the value for the column.
-
-        Args:
-            value: Parsed JSON.
-
-        Raises:
-            Undecodable: The value does not fit; its place is seen from here.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +170,12 @@ class JsonStruct:
             raise Undecodable(Reason.UNKNOWN_FIELD, "", f"{len(value) - present} properties that the schema lacks")
         return found
 
+
+JsonShape: TypeAlias = JsonScalar | JsonList | JsonMap | JsonText | JsonStruct
+"""What is at one place of a document. `arrow_type` is the type of its column, and `nullable` says whether null fits.
+`convert` makes the value for the column from parsed JSON. It raises Undecodable if the value does not fit, with the
+place as it is seen from here.
+"""
 
 FREE = JsonText((), True, has_parts=True)
 """The shape of what a schema describes and no column can hold."""
