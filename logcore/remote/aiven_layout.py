@@ -41,15 +41,14 @@ SUFFIXES: dict[SegmentPart, str] = {
 REQUIRED = frozenset(SUFFIXES)
 """Parts without which a copy is not complete."""
 
-_IN_INDEXES = frozenset(
-    {
-        SegmentPart.OFFSET_INDEX,
-        SegmentPart.TIME_INDEX,
-        SegmentPart.PRODUCER_SNAPSHOT,
-        SegmentPart.LEADER_EPOCHS,
-        SegmentPart.TRANSACTION_INDEX,
-    }
+INDEXES = (
+    SegmentPart.OFFSET_INDEX,
+    SegmentPart.TIME_INDEX,
+    SegmentPart.PRODUCER_SNAPSHOT,
+    SegmentPart.LEADER_EPOCHS,
+    SegmentPart.TRANSACTION_INDEX,
 )
+"""What the object `.indexes` has. The registered maps of chunks number the indexes in this order."""
 _OLD_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex", ".leader-epoch-checkpoint")
 _PARTS = {suffix: part for part, suffix in SUFFIXES.items()}
 _NAME = re.compile(
@@ -122,7 +121,7 @@ def index_path(path: str, part: SegmentPart) -> str:
 def named_index(path: str) -> tuple[str, SegmentPart] | None:
     """The object and the index that `index_path` named; None for any other name."""
     name, slash, part = path.rpartition("/")
-    match = _NAME.fullmatch(name) if slash and part in _IN_INDEXES else None
+    match = _NAME.fullmatch(name) if slash and part in INDEXES else None
     return None if match is None or match[7] != SUFFIXES[SegmentPart.INDEXES] else (name, SegmentPart(part))
 
 

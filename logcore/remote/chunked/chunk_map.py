@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from logcore.errors import CorruptIndexError
+from logcore.remote.aiven_layout import INDEXES
 from logcore.remote.chunked.segment_manifest import (
     MOST_INDEX_BYTES,
     ChunkIndex,
@@ -47,7 +48,6 @@ from logcore.remote.chunked.segment_manifest import (
     size_list,
     stored_sizes,
 )
-from logcore.remote.stored_part import SegmentPart
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.leader_epochs import EpochEntry
 
@@ -59,13 +59,6 @@ _COMPRESSED, _ENCRYPTED, _LISTED, _DESCRIBED = 1, 2, 4, 8
 _FLAGS = _COMPRESSED | _ENCRYPTED | _LISTED | _DESCRIBED
 _HEAD, _INT, _SIZES = struct.Struct(">BB"), struct.Struct(">i"), struct.Struct(">4i")
 _PLACE, _OFFSETS = struct.Struct(">2i"), struct.Struct(">2q")
-_INDEXES = (
-    SegmentPart.OFFSET_INDEX,
-    SegmentPart.TIME_INDEX,
-    SegmentPart.PRODUCER_SNAPSHOT,
-    SegmentPart.LEADER_EPOCHS,
-    SegmentPart.TRANSACTION_INDEX,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +106,8 @@ def packed(chunk_map: ChunkMap) -> bytes | None:
     if chunks.stored_ends:
         starts = (0, *chunks.stored_ends)
         parts.append(_bytes(size_list([end - start for start, end in zip(starts, chunks.stored_ends, strict=False)])))
-    there = [part for part in _INDEXES if part in manifest.indexes]
-    parts.append(bytes([sum(1 << _INDEXES.index(part) for part in there)]))
+    there = [part for part in INDEXES if part in manifest.indexes]
+    parts.append(bytes([sum(1 << INDEXES.index(part) for part in there)]))
     parts += (_PLACE.pack(manifest.indexes[part].position, manifest.indexes[part].size) for part in there)
     if keys is not None:
         parts += [_text(keys.key_id), _bytes(keys.wrapped_key), _bytes(keys.aad)]
@@ -149,9 +142,9 @@ def unpacked(content: bytes) -> ChunkMap:
     if not is_compressed:
         refuse_changed_sizes(chunks, is_encrypted=is_encrypted)
     (bits,) = rest.raw(1)
-    if bits >> len(_INDEXES):
+    if bits >> len(INDEXES):
         raise CorruptIndexError(f"the chunk map has the indexes {bits}, which are not known")
-    indexes = {part: _stored_index(*rest.take(_PLACE)) for bit, part in enumerate(_INDEXES) if bits >> bit & 1}
+    indexes = {part: _stored_index(*rest.take(_PLACE)) for bit, part in enumerate(INDEXES) if bits >> bit & 1}
     encryption = SegmentEncryption(rest.text(), rest.sized(), rest.sized()) if is_encrypted else None
     described = _described(rest) if flags & _DESCRIBED else None
     if rest.left:
