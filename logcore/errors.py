@@ -13,6 +13,7 @@ A caller's own mistake is a ValueError or TypeError and never one of these. Mess
 record headers. `nearby` contains only fixed fields of a batch header or of a side file.
 """
 
+import os
 from enum import StrEnum
 from typing import Self, TypedDict, Unpack
 
@@ -197,6 +198,16 @@ class OffsetOutOfRange(LogError):
 
 class UnsupportedFormatError(LogError):
     """An unknown format version of a side file, or a stored format that is not Kafka's."""
+
+
+def place_in_code(error: BaseException) -> str:
+    """The innermost line of the code in which an error was raised, such as ` at scan.py, line 3`; empty if unknown."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    return f" at {trace.tb_frame.f_code.co_filename.rpartition(os.sep)[2]}, line {trace.tb_lineno}"
 
 
 def _rebuild(kind: type[LogError], message: str) -> LogError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from logcore import __version__
 from logcore.cli.reading.command_parser import CommandParser
 from logcore.cli.termination import abandon_output, terminated_as_interrupted
-from logcore.errors import LogError
+from logcore.errors import LogError, place_in_code
 from logcore.exit_codes import SUMMARY, ExitCode
 from logcore.storage.objects.addresses import AddressError
 from logcore.texts import shown
@@ -288,16 +288,9 @@ def _speak_utf8() -> None:
 
 def _unexpected(error: Exception) -> str:
     """Describe an unexpected error. Its own text is left out: it may contain bytes of a record."""
-    place = ""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is not None:
-        name = os.path.basename(trace.tb_frame.f_code.co_filename)
-        place = f" at {name}, line {trace.tb_lineno}"
     return (
-        f"error: something went wrong that should not have ({type(error).__name__}{place}); nothing was written to a "
-        "source. This is a mistake in Loglake; please report the command and this line.\n"
+        f"error: something went wrong that should not have ({type(error).__name__}{place_in_code(error)}); nothing was "
+        "written to a source. This is a mistake in Loglake; please report the command and this line.\n"
     )
 
 

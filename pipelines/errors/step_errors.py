@@ -6,7 +6,7 @@ import os
 import shlex
 import sqlite3
 
-from logcore.errors import LogError
+from logcore.errors import LogError, place_in_code
 from logcore.storage.discovery import shown
 from spark_jobs.errors import CommitUnanswered, ConcurrentChange, JobError, StorageError, UsageError
 
@@ -52,7 +52,7 @@ def sentence_of(error: BaseException, step: str, run_id: str) -> str:
         # The system's own text, for instance of a full disk.
         where = f": {shown(os.fsdecode(error.filename))}" if isinstance(error.filename, str | bytes) else ""
         return f"The step {step} of run {run_id} failed: {os.strerror(error.errno)}{where}."
-    return f"The step {step} of run {run_id} failed with {type(error).__name__}{_place(error)}. {_REPORT}"
+    return f"The step {step} of run {run_id} failed with {type(error).__name__}{place_in_code(error)}. {_REPORT}"
 
 
 def history_error(error: BaseException) -> str | None:
@@ -97,13 +97,3 @@ def without_text(error: BaseException) -> BaseException:
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     named.__cause__ = None if cause is None else without_text(cause)
     return named
-
-
-def _place(error: BaseException) -> str:
-    """The innermost line of the code in which an error was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return ""
-    return f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}, line {trace.tb_lineno}"
