@@ -304,6 +304,9 @@ def _counted(*tables: Table) -> ThingResult:
             if written != there:
                 what = f"it has {there:,} rows, and {written:,} were written: another program changed it."
                 result.findings.append(_said(table, "row-digest-differs", what))
+            elif table.has_rows_of_others():
+                what = "it has rows that another program wrote, and nothing proves them."
+                result.findings.append(_said(table, "row-digest-differs", what))
     return result
 
 

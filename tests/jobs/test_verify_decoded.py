@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli import main
 from spark_jobs.lake.decoded.topic_tables import REMEMBERED_FILE, remembered_tables, topic_table
 from spark_jobs.lake.delta.table import Table
+from spark_jobs.lake.view.decoded.topics import DecodedTopic
+from spark_jobs.policies.policies_file import read_policies
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.jobs.decoded_lake import Decoded
@@ -88,6 +91,53 @@ def test_each_harm_is_named_and_decoding_again_repairs_it(
     lake.decode(replace=("orders",))
     assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
     assert len(lake.rows()) == 3
+
+
+def overwrite_values(lake: Decoded) -> None:
+    lake.table().update(updates={"value": "'harmed'"}, predicate='"offset" = 3')
+
+
+def double_a_row_and_lose_one(lake: Decoded) -> None:
+    rows = lake.table().to_pyarrow_table().sort_by("offset")
+    write_deltalake(lake.table(), pa.concat_tables([rows.slice(1), rows.slice(1, 1)]), mode="overwrite")
+
+
+def overwrite_a_reason(lake: Decoded) -> None:
+    lake.table("undecoded").update({"reason": "'OTHER'"})
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("harm", [overwrite_values, double_a_row_and_lose_one, overwrite_a_reason])
+def test_rows_of_another_program_are_named_until_the_table_is_written_again(
+    lake: Decoded, harm: Callable[[Decoded], None], goes_on: bool, capsys
+) -> None:
+    harm(lake)
+    if goes_on:  # our next commit does not hide the one of the other program
+        lake.append((b"e", b"three"))
+        lake.decode()
+    assert main.main(["verify", lake.path]) == 2
+    kind = "undecoded" if harm is overwrite_a_reason else "decoded"
+    expected = (
+        f"row-digest-differs: Table {kind}/orders: it has rows that another program wrote, and nothing proves them. "
+        f"Run `loglake decode {lake.path} --replace orders` to write it again."
+    )
+    assert expected in capsys.readouterr().out
+    (topic,) = DecodedTopic.all_of(lake.path, read_policies(str(lake.policies)))
+    (said,) = topic.changed_tables("decode", "decoded", "undecoded")
+    assert said == (
+        f"{kind}/orders has rows that another program wrote, and nothing proves them. "
+        f"`loglake decode {lake.path} --replace orders` writes it again"
+    )
+    lake.decode(replace=("orders",))
+    assert main.main(["verify", lake.path]) == 0, capsys.readouterr().out
+    assert topic.changed_tables("decode", "decoded", "undecoded") == []
+
+
+def test_files_that_another_program_merged_are_no_damage(lake: Decoded, capsys) -> None:
+    lake.table().optimize.compact()
+    assert len(lake.table().file_uris()) == 1
+    assert main.main(["verify", lake.path]) == 0
+    assert "another program wrote rows" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])

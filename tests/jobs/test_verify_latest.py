@@ -59,6 +59,18 @@ def test_a_sound_table_has_no_finding_and_its_files_are_counted(lake: Kept, caps
     assert f"Run `loglake latest {path} --replace orders` to write it again." in capsys.readouterr().out
 
 
+def test_values_that_another_program_wrote_are_named_until_the_table_is_written_again(lake: Kept, capsys) -> None:
+    path = str(lake.lake.path)
+    lake.table.update({"value": "NULL"})
+    assert main.main(["verify", path]) == 2
+    assert (
+        "row-digest-differs: Table latest/orders: it has rows that another program wrote, and nothing proves them. Run "
+        f"`loglake latest {path} --replace orders` to write it again."
+    ) in capsys.readouterr().out
+    lake.run(replace=("orders",))
+    assert main.main(["verify", path]) == 0, capsys.readouterr().out
+
+
 def test_a_table_that_is_gone_is_named_and_the_command_writes_it_again(lake: Kept, capsys) -> None:
     path = str(lake.lake.path)
     shutil.rmtree(Path(path) / "tables" / "latest")

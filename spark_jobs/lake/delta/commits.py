@@ -191,7 +191,7 @@ class TableCommit:
         recorded = {guard.application_id: guard.next_version for guard in self._guards}
         with answered(self._lake, self._name):
             if self._name not in RECORD_TABLES:
-                recorded |= new_count(self.table, self._name, removed, written, whole=self._whole)
+                recorded |= new_count(self._lake, self.table, self._name, removed, written, whole=self._whole)
             self.table.create_write_transaction(
                 actions,
                 mode="overwrite" if self._whole else "append",

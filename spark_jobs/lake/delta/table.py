@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.files.live_files import BATCH_ROWS, LiveFile, files_of, read_batches
-from spark_jobs.lake.delta.files.row_counts import row_counts
+from spark_jobs.lake.delta.files.row_counts import has_rows_of_others, row_counts
 from spark_jobs.lake.delta.tables.snapshots import (
     latest_snapshot,
     open_dataset,
@@ -112,6 +112,11 @@ class Table:
         table = self.open()
         with self.reading():
             return (0, 0) if table is None else row_counts(table, self.name)
+
+    def has_rows_of_others(self) -> bool:
+        """See :func:`~spark_jobs.lake.delta.files.row_counts.has_rows_of_others`; false if it was never created."""
+        table = self.open()
+        return table is not None and has_rows_of_others(self.lake, table, self.name)
 
     def commit(
         self,

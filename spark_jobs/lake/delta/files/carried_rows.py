@@ -70,7 +70,6 @@ class Matching:
             if each.left.get(separated):
                 with reading(self._lake, self._spec.name, each.file.path):
                     for batch in read_batches(self._lake, self._spec.name, each.file.path):
-                        # Types first: other engines write string_view, which Arrow can't filter.
                         declared = as_declared(batch, self._spec.file_schema)
                         kept = declared.filter(self._stays(declared.column(self._column)))
                         yield kept if column is None else kept.filter(has_value(kept.column(column), separated))

@@ -188,6 +188,8 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file of table ``name``, in batches. Pages are compared with their checksums.
 
+    Other engines write texts and bytes as views. They are plain texts and bytes here: Arrow can't filter views.
+
     Args:
         columns: None: all.
 
@@ -196,7 +198,28 @@ def read_batches(
     """
     full, chosen = storage.join(table_uri(lake, name), path), None if columns is None else list(columns)
     with reading(lake, name, path), open_parquet(full, page_checksum_verification=True) as parquet:
-        yield from parquet.iter_batches(most_rows, columns=chosen, use_threads=False)
+        for batch in parquet.iter_batches(most_rows, columns=chosen, use_threads=False):
+            types = [_without_views(field.type) for field in batch.schema]
+            if types == batch.schema.types:
+                yield batch
+            else:
+                columns_now = [column.cast(kind) for column, kind in zip(batch.columns, types, strict=True)]
+                fields = [field.with_type(kind) for field, kind in zip(batch.schema, types, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns_now, schema=pa.schema(fields))
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
+    return kind
 
 
 def open_parquet(path: str, **given: Any) -> pq.ParquetFile:

@@ -28,6 +28,11 @@ def recorded_as(name: str) -> str:
     return f"{name}/rows-written"
 
 
+def _others_as(name: str) -> str:
+    """The application id under which the commits of a table of a topic record that it has rows of other programs."""
+    return f"{name}/rows-of-others"
+
+
 def row_counts(table: DeltaTable, name: str) -> tuple[int, int]:
     """Return how many rows our commits left in a table, and how many Delta's reader sees now.
 
@@ -40,6 +45,18 @@ def row_counts(table: DeltaTable, name: str) -> tuple[int, int]:
         query = QueryBuilder().register("t", table).execute("SELECT count(*) AS n FROM t")
         there = pa.RecordBatchReader.from_stream(query).read_all()["n"][0].as_py()
     return max(sum(rows), 0) if written is None else written, there
+
+
+def has_rows_of_others(lake: str, table: DeltaTable, name: str) -> bool:
+    """Return whether another program wrote rows into a table of a topic since it was last written as a whole.
+
+    A commit that only rewrites files with the same rows, such as an OPTIMIZE of another engine, does not count.
+
+    Raises:
+        TableUnreadable: A commit is damaged.
+        StorageError: The object store failed.
+    """
+    return bool(table.transaction_version(_others_as(name))) or version_before_others(lake, name) is not None
 
 
 def version_before_others(lake: str, name: str) -> int | None:
@@ -86,11 +103,20 @@ def refuse_foreign_rows(lake: str) -> None:
 
 
 def new_count(
-    table: DeltaTable, name: str, removed: Iterable[LiveFile], written: Iterable[WrittenFile], *, whole: bool = False
+    lake: str,
+    table: DeltaTable,
+    name: str,
+    removed: Iterable[LiveFile],
+    written: Iterable[WrittenFile],
+    *,
+    whole: bool = False,
 ) -> dict[str, int]:
     """Return the number that a commit records, by its application id; nothing if the number stays as it is recorded.
 
+    Commits of tables of topics also record whether rows of other programs are among the rows.
+
     Args:
+        lake: Path or URI of the lake.
         table: The table before the commit.
         name: Its name.
         removed: Files that the commit removes.
@@ -99,4 +125,9 @@ def new_count(
     """
     before = 0 if whole else row_counts(table, name)[0]
     rows = max(before + sum(file.rows for file in written) - sum(file.rows for file in removed), 0)
-    return {} if rows == (table.transaction_version(recorded_as(name)) or 0) else {recorded_as(name): rows}
+    recorded = {} if rows == (table.transaction_version(recorded_as(name)) or 0) else {recorded_as(name): rows}
+    if "/" in name:  # the files of the other tables have digests of their rows
+        had = table.transaction_version(_others_as(name)) or 0
+        has = 0 if whole else int(has_rows_of_others(lake, table, name))
+        recorded |= {} if has == had else {_others_as(name): has}
+    return recorded

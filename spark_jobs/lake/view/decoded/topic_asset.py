@@ -54,6 +54,14 @@ COORDINATES = ("log_id", "partition", "offset", "timestamp", "headers", "publish
 """Columns that are those of ``records``."""
 
 
+def _changed_by_others(table: Table) -> str | None:
+    """What another program did to a table."""
+    written, there = table.row_counts()
+    if written != there:
+        return f"has {there:,} rows, and {written:,} were written: another program changed it"
+    return "has rows that another program wrote, and nothing proves them" if table.has_rows_of_others() else None
+
+
 @dataclass(frozen=True)
 class TopicAsset:
     """A topic with a table of its own."""
@@ -94,7 +102,7 @@ class TopicAsset:
         return view_name(self.KIND, self.topic)
 
     def changed_tables(self, job: str, *kinds: str) -> list[str]:
-        """Return what is wrong with tables of the topic that have other rows than were written, with the command.
+        """Return what is wrong with tables of the topic that may have other rows than were written, with the command.
 
         Args:
             job: The command that writes them again: ``decode`` or ``latest``.
@@ -103,12 +111,10 @@ class TopicAsset:
         Raises:
             TableUnreadable: A table is damaged.
         """
-        counts = {kind: topic_table(self.lake, kind, self.topic).row_counts() for kind in kinds}
         return [
-            f"{kind}/{self.topic} has {there:,} rows, and {written:,} were written: another program changed it. "
-            f"`{topic_command(self.lake, job, self.topic)}` writes it again"
-            for kind, (written, there) in counts.items()
-            if written != there
+            f"{table.name} {what}. `{topic_command(self.lake, job, self.topic)}` writes it again"
+            for table in (topic_table(self.lake, kind, self.topic) for kind in kinds)
+            if (what := _changed_by_others(table)) is not None
         ]
 
     @property
