@@ -26,6 +26,7 @@ from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.model.transactions import TransactionState
+from logcore.ranges import joined
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.archived_rows.records_file import WriteTask, decoded
 from spark_jobs.engine.executor import Executor, run_tasks
@@ -37,7 +38,7 @@ from spark_jobs.lake.delta.files.parquet_files import write_file
 from spark_jobs.lake.delta.tables.snapshots import open_table, table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import clipped, merged
+from spark_jobs.lake.ledger.offset_ranges import clipped
 from spark_jobs.lake.segments.ledger_ranges import records_within
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
@@ -293,8 +294,8 @@ def _plan_log(
     states = _states(ranges, start, decided) + tail
     settled = [r for r in ranges if r.end_offset > start and r.end_offset <= end and _is_settled(r)]
     tasks = [
-        *held.tasks(first, merged((s, e) for s, e, _ in _states(ranges, start, decided)), compression=compression),
-        *held.tasks(first, merged((s, e) for s, e, _ in tail), compression=compression),
+        *held.tasks(first, joined((s, e) for s, e, _ in _states(ranges, start, decided)), compression=compression),
+        *held.tasks(first, joined((s, e) for s, e, _ in tail), compression=compression),
     ]
     return TailPlan(
         log=first.log,
@@ -362,7 +363,7 @@ def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int
 
 def _digest(tail: Sequence[tuple[int, int, str]], end: int, held: ArchivedBytes, log: str) -> int:
     """A number that changes when the tail would change; never 0, which means no tail."""
-    pieces = held.pieces(log, merged((start, stop) for start, stop, _ in tail))
+    pieces = held.pieces(log, joined((start, stop) for start, stop, _ in tail))
     made_from = [RULES_VERSION, end, tail, sorted({piece.segment_id for piece in pieces})]
     return int.from_bytes(hashlib.sha256(json.dumps(made_from).encode()).digest()[:7], "big") + 1
 

@@ -21,6 +21,7 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OF_REMOTE
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.ranges import joined
 from logcore.reading.joined_logs import join_remote
 from logcore.reading.read_options import Notes
 from logcore.storage.discovery import HeaderReader
@@ -28,7 +29,6 @@ from logcore.storage.objects.addresses import AddressError
 from logcore.storage.source_errors import SourceUnreadable, shown
 from spark_jobs.errors import UsageError
 from spark_jobs.ingest.late_segments import without_held
-from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.segments.archive import LogRow, Segment
 
 
@@ -153,7 +153,7 @@ def with_start_lowered(row: LogRow, held: Iterable[Segment]) -> LogRow:
 
 def read_findings(row: LogRow, added: Iterable[Segment]) -> tuple[Finding, ...]:
     """Return a finding for each range of offsets that was remote and is archived now."""
-    spans = merged(sorted((each.base_offset, each.next_offset) for each in added))
+    spans = joined((each.base_offset, each.next_offset) for each in added)
     return tuple(
         found(
             "range-filled",
@@ -172,7 +172,7 @@ def _remote(row: LogRow) -> list[tuple[int, int]]:
 
 def _not_held(row: LogRow, held: Sequence[Segment]) -> list[tuple[int, int]]:
     """The remote offsets of a log below its archived end, without those that are archived, as ranges that ascend."""
-    ranges = [(start, min(end, row.next_offset), OF_REMOTE[0]) for start, end in merged(sorted(_remote(row)))]
+    ranges = [(start, min(end, row.next_offset), OF_REMOTE[0]) for start, end in joined(_remote(row))]
     return [(start, end) for start, end, _ in without_held(ranges, held) if start < end]
 
 

@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_end
+from logcore.ranges import joined
 from logcore.segments.filenames import METADATA_TOPIC, is_internal_topic
 from spark_jobs.archived_rows import uncommitted_rows as uncommitted
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
@@ -37,7 +38,6 @@ from spark_jobs.lake.delta.files.live_files import LiveFile, live_files, newest_
 from spark_jobs.lake.delta.tables.snapshots import latest_snapshot
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.ledger_ranges import sync_published, with_published
@@ -249,7 +249,7 @@ def _plan_log(
     first = ranges[0]
     inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
     present = [r for r in inside if r.shows]
-    shown = merged((r.start_offset, r.end_offset) for r in inside if r.state in SHOWN and not r.withdrawn)
+    shown = joined((r.start_offset, r.end_offset) for r in inside if r.state in SHOWN and not r.withdrawn)
     tasks = held.tasks(first, shown, as_of_ms, compression) if present else ()
     return PublishLogPlan(
         log=first.log,

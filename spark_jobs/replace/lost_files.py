@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from logcore.logs.model.findings import found
+from logcore.ranges import joined
 from spark_jobs.lake.delta.files.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.files.live_files import LiveFile
 from spark_jobs.lake.delta.tables.snapshots import table_uri
-from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets, merged
+from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
@@ -94,7 +95,7 @@ def lost_files(lake: str, files: Iterable[LiveFile], reasons: Mapping[str, str])
 def widened(
     lake: str,
     topics: Sequence[TopicRequest],
-    in_vain: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
+    in_vain: Mapping[tuple[str, str], Ranges],
     lost: Sequence[LostFile],
 ) -> tuple[list[TopicRequest], dict[str, list[LostFile]], list[Unreplaceable]]:
     """Widen requests to all offsets of the lost files that they meet. A topic with such a file is one commit.
@@ -113,9 +114,9 @@ def widened(
         of_topic = [each for each in topics if each.topic == topic]
         asked = [(request.log, request.ranges) for each in of_topic for request in each.logs]
         asked += [(log, tuple(ranges)) for (name, log), ranges in in_vain.items() if name == topic]
-        wanted: dict[str, list[tuple[int, int]]] = {}
+        wanted: dict[str, Ranges] = {}
         for log, ranges in asked:
-            wanted[log] = merged(sorted([*wanted.get(log, []), *ranges]))
+            wanted[log] = joined([*wanted.get(log, ()), *ranges])
         chosen = _met(wanted, [each for each in lost if each.file.partition_values["topic"] == topic])
         if not chosen:
             unchanged += of_topic
@@ -127,7 +128,7 @@ def widened(
     return [*unchanged, *requests.values()], met, refused
 
 
-def _met(wanted: dict[str, list[tuple[int, int]]], lost: Sequence[LostFile]) -> list[LostFile]:
+def _met(wanted: dict[str, Ranges], lost: Sequence[LostFile]) -> list[LostFile]:
     """Lost files that meet the wanted ranges. Their offsets are added to ``wanted``, and may meet other files."""
     chosen: list[LostFile] = []
     while True:
@@ -141,7 +142,7 @@ def _met(wanted: dict[str, list[tuple[int, int]]], lost: Sequence[LostFile]) -> 
         chosen += more
         for each in more:
             for log, span in each.spans.items():
-                wanted[log] = merged(sorted([*wanted.get(log, []), span]))
+                wanted[log] = joined([*wanted.get(log, ()), span])
 
 
 def _spans(lake: str, file: LiveFile, logs: Mapping[str, LogRow]) -> dict[str, tuple[int, int]]:
@@ -175,7 +176,7 @@ def rows_lost(
     return [
         _rows_are_lost(by_path[path], found_there[0][0], start, end)
         for (path, _), found_there in missing.items()
-        for start, end in merged(sorted((start, end) for _, start, end in found_there))
+        for start, end in joined((start, end) for _, start, end in found_there)
     ]
 
 

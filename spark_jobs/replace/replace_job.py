@@ -29,7 +29,8 @@ from typing import TypeVar
 
 from deltalake import DeltaTable
 
-from logcore.logs.model.offset_ledger import joined
+from logcore.logs.model import offset_ledger
+from logcore.ranges import joined
 from spark_jobs.archived_rows import uncommitted_rows
 from spark_jobs.archived_rows.archived_bytes import ArchivedBytes
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
@@ -44,7 +45,7 @@ from spark_jobs.lake.delta.state.tables_file import doubt_archive
 from spark_jobs.lake.delta.tables.snapshots import open_table
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
+from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, holds
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.repair_commands import rebuild_command, run_command
 from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
@@ -254,7 +255,8 @@ def mark_published(
     expected = TableVersions.of(lake, "offset_ledger")
     ledger = ledger_ranges.sync_published(lake, run_id, list(done), expected)
     marked = {
-        log: joined(_marked(lake, rows, done[log], include_withdrawn=include_withdrawn)) for log, rows in ledger.items()
+        log: offset_ledger.joined(_marked(lake, rows, done[log], include_withdrawn=include_withdrawn))
+        for log, rows in ledger.items()
     }
     moved = [log for log in marked if marked[log] != ledger[log]]
     frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, expected)
@@ -315,7 +317,7 @@ class ReplaceResult:
 
     changed: list[LogChange] = field(default_factory=list)
     refused: list[PlacedFinding] = field(default_factory=list)
-    ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    ranges: dict[str, Ranges] = field(default_factory=dict)
     """Ranges by log that now agree with the archive."""
 
     def refuse(self, request: LogRequest, why: str) -> None:
@@ -328,7 +330,7 @@ class ReplaceResult:
         self.changed += other.changed
         self.refused += other.refused
         for log, ranges in other.ranges.items():
-            self.ranges[log] = merged(sorted(self.ranges.get(log, []) + ranges))
+            self.ranges[log] = joined([*self.ranges.get(log, ()), *ranges])
 
 
 def plan(config: ReplaceConfig) -> ReplacePlan:
@@ -342,13 +344,13 @@ def plan(config: ReplaceConfig) -> ReplacePlan:
     return ReplacePlan(tuple(topics), tuple(refused), unseen, meets_lost, tuple(withdrawn))
 
 
-def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], Ranges]:
     """Requested ranges that cannot be replaced, by topic and log."""
     ranges: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for placed in refused:
         span = placed.finding.start_offset or 0, placed.finding.end_offset or 0
         ranges.setdefault((str(placed.topic), str(placed.log)), []).append(span)
-    return {key: merged(sorted(found)) for key, found in ranges.items()}
+    return {key: joined(found) for key, found in ranges.items()}
 
 
 def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -> JobReport[ReplaceOutline]:
@@ -419,7 +421,7 @@ def _topics(left: Sequence[TopicRequest], in_vain: Iterable[tuple[str, str]]) ->
 
 def _replace_left(
     left: list[TopicRequest],
-    in_vain: dict[tuple[str, str], list[tuple[int, int]]],
+    in_vain: dict[tuple[str, str], Ranges],
     reasons: Mapping[str, str],
     config: ReplaceConfig,
     executor: Executor,
@@ -490,7 +492,7 @@ def _settle(topic: str, looked: Sequence[Looked], archived: ArchivedLogs, done: 
     """
     for each in looked:
         if each.problem is None:
-            done.ranges[each.request.log] = list(each.request.ranges)
+            done.ranges[each.request.log] = each.request.ranges
         else:
             done.refuse(each.request, each.problem)
     requests = [each.request for each in looked]

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 from logcore.logs.model.findings import found, offsets_text
 from logcore.logs.model.offset_ledger import OffsetState
+from logcore.ranges import joined
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.lake.delta.table import Table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
+from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
 from spark_jobs.lake.published.withdrawals import NEVER_ROWS
 from spark_jobs.lake.repair_commands import run_command
 from spark_jobs.lake.segments import archive
@@ -100,7 +101,7 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
         if chosen:
             requests += _requests(config.lake, ranges, chosen)
         refused += [refusal(ranges[0], start, end, why) for start, end, why in reasons]
-        kept = merged(
+        kept = joined(
             part for row in ranges if row.withdrawn for part in clipped(wanted, row.start_offset, row.end_offset)
         )
         if kept:
@@ -143,7 +144,7 @@ def _names_times(config: ReplaceConfig) -> bool:
     return config.since_ms is not None or config.until_ms is not None
 
 
-def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, Ranges]:
     """Offsets by log of the record batches with timestamps in [since, until), by their headers.
 
     A header has the first and the greatest timestamp. A batch is left out only if both are on the same side. Batches
@@ -155,31 +156,31 @@ def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, li
     if config.until_ms is not None:
         condition &= (pc.field("base_timestamp") < config.until_ms) | (pc.field("max_timestamp") < config.until_ms)
     columns = ["log", "base_offset", "last_offset"]
-    ranges: dict[str, list[tuple[int, int]]] = {}
+    ranges: dict[str, Ranges] = {}
     for chunk in Table(config.lake, "batches").scan(columns, condition):
         by_log: dict[str, list[tuple[int, int]]] = {}
         for log, first, last in zip(*(chunk[name].to_pylist() for name in columns), strict=True):
             by_log.setdefault(log, []).append((first, last + 1))
         for log, found_here in by_log.items():
-            ranges[log] = merged(sorted(ranges.get(log, []) + merged(sorted(found_here))))
+            ranges[log] = joined([*ranges.get(log, ()), *found_here])
     return ranges
 
 
 def _wanted(
     config: ReplaceConfig, ranges: Sequence[LedgerRow], end: int, by_time: Sequence[tuple[int, int]] | None
-) -> list[tuple[int, int]]:
+) -> Ranges:
     """The requested offsets in ascending ranges; without a request, those that were filled late."""
     if not config.names_a_range:
         due = (r for r in ranges if r.state in REPLACEABLE and not r.published and not r.withdrawn)
         late = [r for r in due if r.end_offset <= end]
-        return merged((r.start_offset, r.end_offset) for r in late)
+        return joined((r.start_offset, r.end_offset) for r in late)
     start, stop = config.start_offset or 0, config.end_offset
     if by_time is None:
         stop = end if stop is None else stop
         return [(start, stop)] if start < stop else []
     # Include offsets that cleaning removed between two batches: one range instead of many.
     cleaned = {r.start_offset: r.end_offset for r in ranges if r.state is OffsetState.COMPACTED}
-    widened = merged((low, cleaned.get(high, high)) for low, high in by_time)
+    widened = joined((low, cleaned.get(high, high)) for low, high in by_time)
     if stop is None:
         stop = end if config.until_ms is None else max(end, ranges[-1].end_offset)
     return clipped(widened, start, stop)
@@ -187,7 +188,7 @@ def _wanted(
 
 def _cut(
     ranges: Sequence[LedgerRow], wanted: Sequence[tuple[int, int]], end: int
-) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
+) -> tuple[Ranges, list[tuple[int, int, str]]]:
     """The wanted offsets that can be replaced, and those that cannot, with the reason."""
     chosen: list[tuple[int, int]] = []
     refused: list[tuple[int, int, str]] = []
@@ -209,7 +210,7 @@ def _cut(
             refused.append(
                 (max(low, end), high, "they are not published yet; `loglake run` publishes them when they are due")
             )
-    return merged(chosen), refused
+    return joined(chosen), refused
 
 
 def _why_not(row: LedgerRow) -> str | None:
@@ -239,9 +240,7 @@ def _requests(
         visible = [each for row in with_rows for each in clipped(some, row.start_offset, row.end_offset)]
         records = sum(_records_in(lake, row, some) for row in with_rows)
         requests.append(
-            LogRequest(
-                first.log, first.topic, first.log_id, first.partition, tuple(some), tuple(merged(visible)), records
-            )
+            LogRequest(first.log, first.topic, first.log_id, first.partition, tuple(some), joined(visible), records)
         )
     return requests
 

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.ranges import joined
 from spark_jobs.contracts import LogChange
 from spark_jobs.engine.executor import Executor, run_tasks
 from spark_jobs.errors import OutputMismatch, TableRefused
@@ -54,7 +55,7 @@ from spark_jobs.lake.delta.tables.delta_log import EXPIRED
 from spark_jobs.lake.delta.tables.snapshots import read_rows, table_uri
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import holds, merged
+from spark_jobs.lake.ledger.offset_ranges import holds
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.published.log_cuts import cuts_at_time
 from spark_jobs.lake.published.published_rows import Span, published_rows
@@ -364,7 +365,7 @@ def _recorded_end(known: Sequence[Withdrawal], ranges: Sequence[LedgerRow]) -> i
     came late, or were published again. Only their age says whether they expire.
     """
     end = max((row.end_offset for row in known if row.cause == Cause.EXPIRED), default=0)
-    spans = merged(sorted((row.start_offset, row.end_offset) for row in known))
+    spans = joined((row.start_offset, row.end_offset) for row in known)
     for row in ranges:
         high = min(row.end_offset, end)
         if row.start_offset < high and row.shows and not holds(spans, row.start_offset, high):

@@ -27,6 +27,7 @@ import pyarrow as pa
 from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState
+from logcore.ranges import joined
 from logcore.reading.nearest_names import unmatched
 from spark_jobs.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.delta import commits
@@ -35,7 +36,7 @@ from spark_jobs.lake.delta.tables.delta_log import EXPIRED
 from spark_jobs.lake.delta.tables.snapshots import open_table, read_rows, table_of
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
+from spark_jobs.lake.ledger.offset_ranges import clipped, holds
 from spark_jobs.lake.published.held_offsets import HeldOffsets
 from spark_jobs.lake.published.present_offsets import present_offsets
 from spark_jobs.lake.repair_commands import frontiers_command
@@ -125,10 +126,10 @@ def read_withdrawals(lake: str, logs: Sequence[str] | None = None) -> dict[str, 
     return found
 
 
-def withdrawn_spans(lake: str, logs: Sequence[str]) -> dict[str, list[Span]]:
+def withdrawn_spans(lake: str, logs: Sequence[str]) -> dict[str, Sequence[Span]]:
     """Return withdrawn offsets by log key, as ascending ranges that do not touch; logs without any are left out."""
     found = read_withdrawals(lake, logs) if logs else {}
-    return {log: merged(sorted((row.start_offset, row.end_offset) for row in rows)) for log, rows in found.items()}
+    return {log: joined((row.start_offset, row.end_offset) for row in rows) for log, rows in found.items()}
 
 
 def plan(
