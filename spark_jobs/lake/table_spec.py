@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -62,30 +63,7 @@ def _content_schema(spec: TableSpec) -> pa.Schema:
     return pa.schema([f for f in spec.file_schema if f.name not in spec.run_columns])
 
 
-def table_of_columns(
-    name: str,
-    one_row: str,
-    columns: Sequence[Column],
-    *,
-    statistics: tuple[str, ...],
-    row_order: tuple[str, ...],
-    partition_by: tuple[str, ...] = (),
-    in_summary: bool = False,
-    of_validation: bool = False,
-    run_columns: tuple[str, ...] = (),
-    separated_by: str | None = None,
-) -> TableSpec:
-    """Return the declaration of a table whose columns have meanings; see `TableSpec`."""
-    return TableSpec(
-        name,
-        with_field_ids(schema_of(columns)),
-        statistics,
-        partition_by,
-        row_order,
-        one_row,
-        tuple((column.name, column.meaning) for column in columns),
-        in_summary,
-        of_validation,
-        run_columns,
-        separated_by,
-    )
+def table_of_columns(name: str, one_row: str, columns: Sequence[Column], **layout: Any) -> TableSpec:
+    """Return the declaration of a table whose columns have meanings; ``layout`` has the other fields of `TableSpec`."""
+    meanings = tuple((column.name, column.meaning) for column in columns)
+    return TableSpec(name, with_field_ids(schema_of(columns)), one_row=one_row, meanings=meanings, **layout)
