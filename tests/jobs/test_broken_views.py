@@ -208,6 +208,17 @@ def test_a_harmed_file_of_records_leaves_the_other_views_of_a_file(
             plain.execute("select sum(\"offset\") from records where topic = 'orders'").fetchall()
 
 
+def test_a_lost_file_of_a_decoded_table_is_named(
+    lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = (lake.lake.path / "tables" / "decoded" / "orders").glob("*.parquet")
+    file.unlink()
+    assert main.main(["register", lake.path, "--in", "duckdb", "-o", str(tmp_path / "lake.duckdb")]) == 3
+    said = capsys.readouterr().err
+    assert f"Table decoded/orders: {file} can't be read" in said
+    assert f"Remove its directory, then: `{WAY_OUT.format(lake.path)}" in said
+
+
 def test_a_harmed_table_of_logs_leaves_the_other_views(
     lake: Decoded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.lake.decoded.topic_tables import (
 )
 from spark_jobs.lake.delta.state.tables_file import read_state, refuse_gone
 from spark_jobs.lake.delta.table import Table
-from spark_jobs.lake.delta.tables.snapshots import checked_dataset, reading, table_uri
+from spark_jobs.lake.delta.tables.snapshots import checked_dataset
 from spark_jobs.lake.delta.tables.table_features import features_beyond_files
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.table_specs import TABLES
@@ -120,14 +120,7 @@ def lake_views(lake: str) -> Iterator[LakeView]:
     """Yield a view for each table that a lake can have, tables of topics last; a table may not exist yet."""
     seen = read_state(lake).tables
     for name, spec in TABLES.items():
-        yield LakeView(
-            name,
-            name,
-            spec.one_row,
-            table_uri(lake, name),
-            lambda name=name: _opened(Table(lake, name), name in seen),  # type: ignore[misc]
-            lambda path, name=name: reading(lake, name, path),  # type: ignore[misc]
-        )
+        yield _view(name, Table(lake, name), spec.one_row, was_there=name in seen)
     were_there = remembered_tables(lake)
     for topic in _topics(lake):
         kinds = (
@@ -138,14 +131,11 @@ def lake_views(lake: str) -> Iterator[LakeView]:
         for kind, what in kinds:
             table = topic_table(lake, kind, topic)
             one_row = f"A record of the topic {topic} {what}."
-            yield LakeView(
-                view_name(kind, topic),
-                table.name,
-                one_row,
-                table.uri,
-                lambda table=table: _opened(table, table.folder in were_there),  # type: ignore[misc]
-                lambda _, table=table: table.reading(),  # type: ignore[misc]
-            )
+            yield _view(view_name(kind, topic), table, one_row, was_there=table.folder in were_there)
+
+
+def _view(name: str, table: Table, one_row: str, *, was_there: bool) -> LakeView:
+    return LakeView(name, table.name, one_row, table.uri, lambda: _opened(table, was_there), table.reading)
 
 
 def _opened(place: Table, was_there: bool) -> DeltaTable | None:
