@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -44,6 +45,20 @@ def recorded(lake: str, command: str, now_ms: int, run_id: str) -> Iterator[Unfi
     except (JobError, OSError) as error:
         why = said(error) if isinstance(error, OSError) else error
         raise JobError(f"The work is done, and its row in the table runs is not: {why}") from error
+
+
+@contextmanager
+def working(lake: str, command: str, now_ms: int) -> Iterator[UnfinishedRun]:
+    """Hold the lease of a lake for a command that may write; otherwise as :func:`recorded`. The id of the run is new.
+
+    Raises:
+        LeaseHeld: Another run is writing to the lake.
+    """
+    from spark_jobs.lake.store import lease
+
+    run_id = f"{command}-{uuid.uuid4().hex}"
+    with lease.hold(lake, f"loglake {command}"), recorded(lake, command, now_ms, run_id) as run:
+        yield run
 
 
 def run_job(config: JobConfig[Outline_co], now_ms: int) -> Outline_co:

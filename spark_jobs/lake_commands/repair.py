@@ -30,14 +30,13 @@ import contextlib
 import json
 import shlex
 import sys
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import JobError, TableUnreadable, UsageError, guarded
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake_commands.outcome import lake_at, recorded
+from spark_jobs.lake_commands.outcome import lake_at, working
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -114,16 +113,14 @@ def _repair(options: argparse.Namespace) -> int:
 
 def _frontiers(options: argparse.Namespace) -> int:
     from spark_jobs.lake.published import frontier_repair
-    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     if options.apply:
-        run_id = f"repair-{uuid.uuid4().hex}"
-        with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
+        with working(lake, "repair", options.now_ms) as run:
             made = frontier_repair.plan(lake)
             if made.repairable or made.forgetting:
                 run.wrote = True
-                frontier_repair.apply(lake, made, run_id)
+                frontier_repair.apply(lake, made, run.run_id)
     else:
         made = frontier_repair.plan(lake)
     for line in _frontier_lines(lake, made, applied=options.apply):
@@ -164,12 +161,10 @@ def _frontier_lines(lake: str, made: FrontierPlan, *, applied: bool) -> list[str
 
 def _archive(options: argparse.Namespace) -> int:
     from spark_jobs.lake.segments import archive_restore
-    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     if options.apply:
-        run_id = f"repair-{uuid.uuid4().hex}"
-        with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
+        with working(lake, "repair", options.now_ms) as run:
             made = archive_restore.plan(lake, options.copies)
             run.wrote = any(each.found_in is not None for each in made.harmed)
             archive_restore.apply(lake, made)
@@ -205,7 +200,6 @@ def _archive(options: argparse.Namespace) -> int:
 def _rebuild(options: argparse.Namespace) -> int:
     from spark_jobs.lake.delta.state import tables_file
     from spark_jobs.lake.published import withdrawals
-    from spark_jobs.lake.store import lease
     from spark_jobs.lake.table_specs import TABLES
     from spark_jobs.lake_commands import table_rebuild
 
@@ -220,8 +214,7 @@ def _rebuild(options: argparse.Namespace) -> int:
         print("\n".join(_plan_lines(made)))
         print("nothing was written; --apply does it")
         return ExitCode.WARNING
-    run_id = f"repair-{uuid.uuid4().hex}"
-    with lease.hold(lake, "loglake repair"), recorded(lake, "repair", options.now_ms, run_id) as run:
+    with working(lake, "repair", options.now_ms) as run:
         if table_rebuild.is_half_done(lake, name):
             run.wrote = True
             print(f"table {name} has its place; the old one is kept as {table_rebuild.finish(lake, name)}")
@@ -230,16 +223,16 @@ def _rebuild(options: argparse.Namespace) -> int:
         made = plan(lake, name)
         run.wrote = True
         if made.version is not None:
-            _restore(lake, name, made.version, run_id)
+            _restore(lake, name, made.version, run.run_id)
         elif made.copies:
-            _copy(lake, name, run_id)
+            _copy(lake, name, run.run_id)
         else:
             for each in made.aside:
                 kept = table_rebuild.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
             if name == "withdrawals":
                 who = {"who": "loglake repair", "reason": "recorded again: the table was lost"}
-                ranges = withdrawals.record_again(lake, **who, run_id=run_id, as_of_ms=options.now_ms)
+                ranges = withdrawals.record_again(lake, **who, run_id=run.run_id, as_of_ms=options.now_ms)
                 print(f"table {name}: {ranges:,} ranges that the offset ledger has as withdrawn are recorded again")
             else:
                 print("the next loglake run rebuilds them")

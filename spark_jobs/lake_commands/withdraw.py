@@ -18,7 +18,6 @@ import argparse
 import getpass
 import socket
 import sys
-import uuid
 from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line
@@ -26,7 +25,7 @@ from logcore.cli.reading.arguments import clock_ms, natural, offset_range, selec
 from logcore.exit_codes import ExitCode
 from spark_jobs.errors import guarded
 from spark_jobs.lake.repair_commands import replace_command
-from spark_jobs.lake_commands.outcome import lake_at, recorded
+from spark_jobs.lake_commands.outcome import lake_at, working
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.withdrawals import WithdrawalPlan
@@ -64,7 +63,6 @@ def _withdraw(options: argparse.Namespace) -> int:
     from spark_jobs.lake.delta.state.tables_file import refuse_lost
     from spark_jobs.lake.delta.tables import table_features
     from spark_jobs.lake.published import withdrawals
-    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
@@ -76,11 +74,10 @@ def _withdraw(options: argparse.Namespace) -> int:
     table_features.refuse_unsupported(lake)
     refuse_lost(lake, "logs", "offset_ledger")
     if options.apply:
-        new = f"withdraw-{uuid.uuid4().hex}"
-        with lease.hold(lake, "loglake withdraw"), recorded(lake, withdrawals.WITHDRAW, options.now_ms, new) as run:
+        with working(lake, withdrawals.WITHDRAW, options.now_ms) as run:
             made = plan()
             if not made.is_empty:
-                run_id, run.wrote = new, True
+                run_id, run.wrote = run.run_id, True
                 as_of_ms = options.now_ms if options.as_of is None else options.as_of
                 who = f"{getpass.getuser()}@{socket.gethostname()}"
                 withdrawals.apply(lake, made, who=who, reason=options.reason, run_id=run_id, as_of_ms=as_of_ms)
