@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
-from logcore.logs.checks.beyond_log_end import beyond_finding
+from logcore.logs.checks.beyond_log_end import beyond_finding, cut_ends, stated_ends
 from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.findings import found
@@ -86,7 +86,10 @@ def read_log(
     folded = tuple(fold(walk.over(facts), cuts))
     view = facts.view()
     # A broker drops a log that ends below its start, and begins there.
-    end = max([facts.end, log.log_start_offset, *(segment.base_offset for segment in log.segments[-1:])])
+    end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
+    for finding in cut_ends([each for each in stated_ends(log) if each.then], end, str(log.topic_partition)):
+        notes.say(finding)
+    end = max(end, log.log_start_offset)
     high_watermark = readable_end.high_watermark(limit, log_end_offset=end)
     lost = _lost_end(log, facts, end, stated)
     if lost is not None and lost.evidence != UNREADABLE:  # that was reported

@@ -178,7 +178,9 @@ def plan_growth(
     given_up_to = None
     if config.high_watermark == "log-end":
         given_up_to = max(source.high_watermark or 0, (known and known.high_watermark) or 0)
-    ends = tuple(stated_ends(source)) if given_up_to is None else ()
+    # Segments without a batch yet may follow the last one that is archived.
+    begun = max((file.base_offset for file in source.segments), default=0)
+    ends = tuple(each for each in stated_ends(source) if each.offset > begun) if given_up_to is None else ()
     if not kept and not is_first and observed.stopped is None:
         placed += [of_log(observed, finding) for finding in lost_at_end(observed, given_up_to, ends)]
     waits = kept != tasks
@@ -333,7 +335,7 @@ def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd])
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
     row = row.without_given_up()
-    cut = list(cut_ends(ends, row.source_end_offset, row.topic_partition))
+    cut = list(cut_ends(ends, row.next_offset, row.topic_partition))
     if row.high_watermark is None or row.high_watermark <= row.source_end_offset:
         return cut
     return [_beyond_log_end(row), *cut]
@@ -341,11 +343,12 @@ def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd])
 
 def _beyond_log_end(row: LogRow) -> Finding:
     """Finding for a high watermark above the readable log end."""
-    above = ", its start, above all its batches" if row.source_end_offset > row.next_offset else ""
+    start = row.source_log_start_offset
+    above = f", below its start at {start}" if start > row.next_offset else ""
     return found(
         "high-watermark-beyond-log-end",
         f"{row.topic_partition}: the high watermark is {row.high_watermark}, but the log can be read only up to "
-        f"offset {row.source_end_offset}{above}: committed records are missing at its end.",
+        f"offset {row.next_offset}{above}: committed records are missing at its end.",
         start_offset=row.source_end_offset,
         end_offset=row.high_watermark,
     )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
-from logcore.segments.filenames import HIGH_WATERMARK_FILE
-from logcore.texts import shown, time_text
+from logcore.segments.filenames import HIGH_WATERMARK_FILE, LOG_START_FILE
+from logcore.texts import shell_word, shown, time_text
 
 
 def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
@@ -26,7 +26,9 @@ def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
     """
     lost = high_watermark - log_end
     above = log.segments and log_end == log.log_start_offset > log.segments[-1].base_offset
-    text = f"the log ends at offset {log_end}{', its start, above all its batches' if above else ''}"
+    text = (
+        f"the log has no batch from its start at offset {log_end} on" if above else f"the log ends at offset {log_end}"
+    )
     text += f"; committed offsets from there on are missing: {lost}"
     if high_watermark != log.high_watermark or log.high_watermark_ms is None or not log.segments:
         return text
@@ -53,11 +55,13 @@ class StatedEnd:
         what: What it has, as the subject of a sentence.
         offset: The log reaches up to it, or further.
         file: The file, or the directory of the log.
+        then: What follows from an end below it, after a semicolon; empty: nothing more.
     """
 
     what: str
     offset: int
     file: str
+    then: str = ""
 
 
 def stated_ends(log: SourceLog) -> Iterator[StatedEnd]:
@@ -72,7 +76,13 @@ def stated_ends(log: SourceLog) -> Iterator[StatedEnd]:
         yield StatedEnd("the recovery point", log.recovery_point, log.directory)
     if log.cleaner_checkpoint is not None:
         yield StatedEnd("the cleaner's checkpoint", log.cleaner_checkpoint, log.directory)
-    yield StatedEnd("the log start offset", log.log_start_offset, log.directory)
+    what, then = f"the log start in {LOG_START_FILE}", ""
+    if log.segments:
+        then, first, name = "; a broker's start drops all its batches", log.segments[0].base_offset, log.topic_partition
+        if "://" not in log.directory:
+            then += f". If the file is wrong, `loglake recover {shell_word(log.directory)} --log-start-offset {first} "
+            then += f"--out {shell_word(f'new/{name}')} --checkpoints-out new` makes a copy that keeps them"
+    yield StatedEnd(what, log.log_start_offset, log.directory, then)
 
 
 def cut_ends(ends: Iterable[StatedEnd], log_end: int, name: str = "") -> Iterator[Finding]:
@@ -86,7 +96,7 @@ def cut_ends(ends: Iterable[StatedEnd], log_end: int, name: str = "") -> Iterato
     for end in ends:
         if end.offset > log_end:
             message = f"{end.what} is at offset {end.offset}, the log ends at {log_end}; its end may have been cut off"
-            message = f"{name}: {message}." if name else message
+            message = f"{name}: {message}{end.then}." if name else f"{message}{end.then}"
             yield found(
                 "checkpoint-beyond-log-end", message, file=end.file, start_offset=log_end, end_offset=end.offset
             )

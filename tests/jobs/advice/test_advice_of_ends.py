@@ -73,6 +73,29 @@ def test_an_end_that_was_cut_off_with_an_old_checkpoint_is_said_by_verify_run_an
         assert said(lake.capsys, "status", path)[0] == 0
 
 
+@pytest.mark.parametrize("line", ["stays at 30", "is gone"])
+def test_a_log_start_above_the_end_is_a_warning_whose_command_keeps_the_records(
+    lake: Lake, tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake.source.checkpoint("log-start", orders_0=500)
+    lake.source.high_watermarks(orders_0=30) if line == "stays at 30" else lake.source.high_watermarks()
+    warning = "the log start in log-start-offset-checkpoint is at offset 500, the log ends at 30"
+    for command in (("verify", lake.source.path), ("ledger", lake.source.path)):
+        code, printed = said(lake.capsys, *command)
+        assert (code, printed.count(warning)) == (1, 1), printed
+    for _ in range(2):  # the second run writes nothing
+        for command in (("run", lake.source.path, "--lake", tmp_path / "new lake"), ("status", tmp_path / "new lake")):
+            code, printed = said(lake.capsys, *command)
+            assert (code, printed.count(f"orders-0: {warning}")) == (1, 1), printed
+    assert "a broker's start drops all its batches" in printed
+    assert pasted(lake.capsys, printed, "loglake recover") == 0
+    copies = DeltaTable(tmp_path / "new lake" / "tables" / "records").to_pyarrow_table().num_rows
+    assert copies == 0
+    assert said(lake.capsys, "verify", tmp_path / "new" / "orders-0")[0] == 0
+    assert "30 records" in said(lake.capsys, "ledger", tmp_path / "new" / "orders-0")[1]
+
+
 @pytest.mark.parametrize("proof", ["recovery points", "the whole topic is gone", "none"])
 def test_a_log_that_was_lost_before_the_first_run_is_damage_where_its_broker_did_not_delete_it(
     lake: Lake, tmp_path: Path, proof: str
