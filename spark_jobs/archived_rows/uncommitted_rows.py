@@ -108,8 +108,7 @@ class UncommittedResult:
 
 def logs_of(lake: str, logs: Sequence[str]) -> set[str]:
     """Those of the logs that the table was written for."""
-    ids = {_applications(log)[0]: log for log in logs}
-    return {ids[app] for app, version in commits.versions(lake, TABLE, list(ids)).items() if version is not None}
+    return {log for log, version in commits.versions_of_logs(lake, TABLE, logs).items() if version is not None}
 
 
 def plan(
@@ -184,9 +183,10 @@ def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
     """
     if not offsets or open_table(lake, TABLE) is None:
         return
-    ids = {log: _applications(log)[0] for log in offsets}
-    recorded = commits.versions(lake, TABLE, list(ids.values()))
-    guards = [Guard(ids[log], recorded[ids[log]], at) for log, at in offsets.items() if at < (recorded[ids[log]] or 0)]
+    recorded = commits.versions_of_logs(lake, TABLE, offsets)
+    guards = [
+        Guard(_applications(log)[0], recorded[log], at) for log, at in offsets.items() if at < (recorded[log] or 0)
+    ]
     if guards:
         commits.add_files(lake, TABLE, [], run_id, guards)
 

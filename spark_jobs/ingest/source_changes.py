@@ -106,9 +106,8 @@ def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
     """The end of what was published of each log, at any isolation level."""
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
-    ids = {f"records_uncommitted/{log}": log for log in logs}
-    decided = commits.versions(lake, "records_uncommitted", list(ids))
-    return {log: max(frontiers[log] or 0, decided[app] or 0) for app, log in ids.items()}
+    decided = commits.versions_of_logs(lake, "records_uncommitted", logs)
+    return {log: max(frontiers[log] or 0, decided[log] or 0) for log in logs}
 
 
 def plan_change(

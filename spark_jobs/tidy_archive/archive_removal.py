@@ -239,8 +239,7 @@ class _Needs:
         self._unrecorded = unrecorded
         self._live = {archive.stem_of(s.path) for s in segments if s.retired_ms is None}
         self._frontiers = frontier.read_frontiers(lake, wanted)
-        uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
-        self._uncommitted = {log: uncommitted[f"records_uncommitted/{log}"] for log in wanted}
+        self._uncommitted = commits.versions_of_logs(lake, "records_uncommitted", wanted)
         self._ledger = frontier.read_ledger(lake, wanted) if wanted else {}
         self._unchecked = pending_ranges(lake) if wanted else {}
 

@@ -97,6 +97,16 @@ def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, 
     return dict.fromkeys(application_ids) if table is None else versions_of(lake, name, table, application_ids)
 
 
+def versions_of_logs(lake: str, name: str, logs: Iterable[str], prefix: str | None = None) -> dict[str, int | None]:
+    """Return what table ``name`` records of logs, by log key; None if there is nothing.
+
+    Args:
+        prefix: Of the application id before the log key; None: the name of the table.
+    """
+    ids = {f"{prefix or name}/{log}": log for log in logs}
+    return {ids[app]: version for app, version in versions(lake, name, list(ids)).items()}
+
+
 def check_guards(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
     """Compare the versions that an opened table records with those that its guards planned.
 

@@ -57,8 +57,7 @@ def application_id(log: str) -> str:
 
 def read_frontiers(lake: str, logs: Sequence[str]) -> dict[str, int | None]:
     """Return the next offset to publish by log key; None: nothing was published."""
-    ids = {application_id(log): log for log in logs}
-    return {ids[app]: version for app, version in commits.versions(lake, "records", list(ids)).items()}
+    return commits.versions_of_logs(lake, "records", logs)
 
 
 def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:

@@ -108,9 +108,8 @@ def plan(lake: str) -> FrontierPlan:
         kept_for = (table.metadata().configuration or {}).get(RETENTION)
         if kept_for not in (None, FOR_EVER):
             forgetting[name] = str(kept_for)
-        ids = {f"{name}/{row.log}": row for row in known}
-        found = commits.versions(lake, name, list(ids))
-        lost = [row for application, row in ids.items() if found[application] is None]
+        found = commits.versions_of_logs(lake, name, [row.log for row in known])
+        lost = [row for row in known if found[row.log] is None]
         for row, offsets in present_offsets(table, lost):
             if not offsets.rows:
                 continue  # it has no rows to lose: the next run publishes its records

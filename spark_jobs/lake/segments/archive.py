@@ -411,9 +411,7 @@ def guard_of(log: str, planned: int | None) -> Guard:
 
 def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     """Return the present versions of the logs in ``segments``, for the guards of a plan."""
-    names = {f"segments/{log}": log for log in logs}
-    found = commits.versions(lake, "segments", list(names))
-    return {names[app]: version for app, version in found.items()}
+    return commits.versions_of_logs(lake, "segments", logs)
 
 
 def commit_segments(

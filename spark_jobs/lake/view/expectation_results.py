@@ -36,15 +36,18 @@ from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import storage
 from spark_jobs.outlines import RangesOutline
 
+EXPECTATIONS = "expectations"
+"""Begins the application id of each log, and is the folder of results in the home."""
+
 
 def pending_ranges(lake: str) -> dict[str, tuple[int, int]]:
     """Return published offset ranges that are not checked yet, by log key."""
     logs = sorted(archive.read_logs(lake))
     frontiers = frontier.read_frontiers(lake, logs)
-    checked = commits.versions(lake, "findings", [_application_id(log) for log in logs])
+    checked = commits.versions_of_logs(lake, "findings", logs, EXPECTATIONS)
     pending = {}
     for log in logs:
-        done, end = checked[_application_id(log)] or 0, frontiers[log] or 0
+        done, end = checked[log] or 0, frontiers[log] or 0
         if end > done:
             pending[log] = (done, end)
     return pending
@@ -52,21 +55,15 @@ def pending_ranges(lake: str) -> dict[str, tuple[int, int]]:
 
 def mark_checked(lake: str, ranges: Mapping[str, tuple[int, int]], run_id: str) -> None:
     """Record that these ranges were checked, with any outcome."""
-    ids = [_application_id(log) for log in ranges]
-    before = commits.versions(lake, "findings", ids)
+    before = commits.versions_of_logs(lake, "findings", ranges, EXPECTATIONS)
     guards = [
-        Guard(_application_id(log), before[_application_id(log)], end)
+        Guard(f"{EXPECTATIONS}/{log}", before[log], end)
         for log, (_, end) in sorted(ranges.items())
-        if end > (before[_application_id(log)] or 0)
+        if end > (before[log] or 0)
     ]
     commits.add_files(lake, "findings", [], run_id, guards)
 
 
-def _application_id(log: str) -> str:
-    return f"expectations/{log}"
-
-
-FOLDER = "expectations"
 _DOCS_FOLDER = "data_docs"
 DOCS_INDEX = f"{_DOCS_FOLDER}/index.html"
 LARGEST_PAGE = 16 * 1024 * 1024
@@ -206,7 +203,7 @@ def _stored(lake: str) -> tuple[RecordsVersion | None, dict[str, Results]]:
 
 def results_file(lake: str) -> str:
     """Return the path of the results on a lake."""
-    return registry.home_file(FOLDER, lake)
+    return registry.home_file(EXPECTATIONS, lake)
 
 
 def page_of(lake: str, report: JobReport[RangesOutline] | None) -> str | None:
