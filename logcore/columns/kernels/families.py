@@ -75,27 +75,6 @@ PROTOBUF_ROWS = Family("protobuf_rows", "parsing.protobuf_rows", (Kernel("protob
 GATHER = Family("gather", "parsing.texts", (Kernel("gather_text", TextFrame),), 1.1)
 RECOVER = Family("recover", "recovering.recovering", (Kernel("recover", RecoveryFrame),), 3.9)
 
-FAMILIES = (
-    WALK,
-    INSPECT,
-    EMIT,
-    INFLATE,
-    DEFLATE,
-    MESSAGES,
-    LINES,
-    TEXT_LINES,
-    COMMIT_LINES,
-    KEYS,
-    NEWEST,
-    SURVIVING,
-    REWRITE,
-    JSON_ROWS,
-    AVRO_ROWS,
-    PROTOBUF_ROWS,
-    GATHER,
-    RECOVER,
-)
-
 _BATCHES = (WALK, INFLATE, DEFLATE, MESSAGES)
 _RECORDS = (*_BATCHES, INSPECT, EMIT)
 
@@ -125,4 +104,7 @@ class Work(Enum):
     """Values in Protobuf as columns."""
     RECOVER = (RECOVER,)
     """Recovery of segments and their indexes."""
-    EVERYTHING = FAMILIES
+
+
+FAMILIES = tuple(dict.fromkeys(family for work in Work for family in work.value))
+"""Every family."""
