@@ -28,7 +28,7 @@ from logcore.records.packed_files import HEAD_SIZE
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker_state import MAX_SMALL_FILE, StateReader
-from logcore.storage.files import CopiedRange, copy_range, map_file, new_text, open_readonly
+from logcore.storage.files import copy_range, map_file, new_text, open_readonly
 from logcore.storage.headers import HeaderReader
 from logcore.storage.missing_logs import ListedDirectory, meant_logs
 from logcore.storage.objects.addresses import absolute, directory_of, is_object
@@ -49,7 +49,6 @@ from logcore.storage.source_reads import file_digest, read_file, read_range
 from logcore.storage.source_tree import DirectoryEntry, LocalTree, SourceTree
 
 __all__ = [
-    "CopiedRange",
     "Discovery",
     "HeaderReader",
     "SegmentFile",

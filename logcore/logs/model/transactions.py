@@ -39,17 +39,6 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import GapRules
 from logcore.records.control import ControlType
 
-__all__ = [
-    "VERDICT_OK",
-    "BatchFact",
-    "GapRules",
-    "Ongoing",
-    "Transaction",
-    "TransactionState",
-    "TransactionView",
-    "TransactionWalk",
-]
-
 
 class TransactionState(StrEnum):
     """Outcome of a transaction, as far as the log shows it."""

@@ -1,12 +1,13 @@
 """Facts about batches, and the ledger that is made of them."""
 
 from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.model.batch_facts import BatchFact
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
 )
-from logcore.logs.model.transactions import BatchFact, TransactionView
+from logcore.logs.model.transactions import TransactionView
 
 HELD_BY_BATCH = {10: [10, 13, 17], 20: [20, 29]}
 """Offsets of the records of batches that have gaps, by base offset."""

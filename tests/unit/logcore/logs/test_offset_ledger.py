@@ -3,11 +3,12 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
+from logcore.logs.model.batch_facts import BatchFact
 from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
 )
-from logcore.logs.model.transactions import BatchFact, Transaction, TransactionState
+from logcore.logs.model.transactions import Transaction, TransactionState
 from tests.unit.logcore.logs.ledger_facts import batch, ledger, plain
 
 
