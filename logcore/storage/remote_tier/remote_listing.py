@@ -18,6 +18,7 @@ from logcore.remote.stored_part import RemoteObject
 from logcore.storage.objects.addresses import absolute, is_object, split, url_of
 from logcore.storage.objects.listing import MOST_OBJECTS, StoredObject, pages, whole_listing
 from logcore.storage.source_errors import SourceUnreadable, shown, unreadable
+from logcore.storage.source_tree import FileState
 
 _MOST_DEPTH = 32
 _MOST_OTHERS = 10_000
@@ -50,15 +51,6 @@ class RemoteListing:
         return bool(self.objects or self.iceberg or self.old)
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    path: str
-    size: int
-    modified_ms: int
-    inode: int
-    etag: str | None
-
-
 def list_remote(root: str) -> RemoteListing:
     """List remote storage.
 
@@ -70,16 +62,16 @@ def list_remote(root: str) -> RemoteListing:
     """
     root = absolute(root)
     objects, iceberg, old, other, other_bytes = [], [], [], 0, 0
-    for listed in _in_store(root, whole_listing(root)) if is_object(root) else _on_disk(root):
-        part = part_of(listed.path)
+    for path, seen in _in_store(root, whole_listing(root)) if is_object(root) else _on_disk(root):
+        part = part_of(path)
         if part is not None:
-            objects.append(RemoteObject(listed.path, part, listed.size, listed.modified_ms, listed.inode, listed.etag))
-        elif aiven_layout.iceberg_segment(listed.path) is not None:
-            iceberg.append(listed.path)
-        elif aiven_layout.is_of_old_release(listed.path):
-            old.append(listed.path)
+            objects.append(RemoteObject(path, part, seen.size, seen.modified_ms, seen.inode, seen.etag))
+        elif aiven_layout.iceberg_segment(path) is not None:
+            iceberg.append(path)
+        elif aiven_layout.is_of_old_release(path):
+            old.append(path)
         else:
-            other, other_bytes = other + 1, other_bytes + listed.size
+            other, other_bytes = other + 1, other_bytes + seen.size
     objects.sort(key=lambda each: each.path)
     return RemoteListing(root, tuple(objects), tuple(sorted(iceberg)), tuple(sorted(old)), other, other_bytes)
 
@@ -94,7 +86,7 @@ def has_segments(root: str) -> bool:
     """
     root = absolute(root)
     listed = _in_store(root, itertools.chain.from_iterable(pages(root))) if is_object(root) else _on_disk(root)
-    return any(_is_of_segment(each.path) for each in itertools.islice(listed, _MOST_OTHERS))
+    return any(_is_of_segment(path) for path, _ in itertools.islice(listed, _MOST_OTHERS))
 
 
 def _is_of_segment(path: str) -> bool:
@@ -102,13 +94,13 @@ def _is_of_segment(path: str) -> bool:
     return part_of(path) is not None or described
 
 
-def _in_store(root: str, found: Iterable[StoredObject]) -> Iterator[_Listed]:
+def _in_store(root: str, found: Iterable[StoredObject]) -> Iterator[tuple[str, FileState]]:
     bucket, _ = split(root)
     for stored in found:
-        yield _Listed(url_of(bucket, stored.key), stored.size, stored.modified_ms, 0, stored.etag)
+        yield url_of(bucket, stored.key), FileState(stored.size, stored.modified_ms, 0, stored.etag)
 
 
-def _on_disk(root: str) -> Iterator[_Listed]:
+def _on_disk(root: str) -> Iterator[tuple[str, FileState]]:
     """The regular files below a directory. Links below it are not followed."""
     waiting, seen = [(root, 0)], 0
     while waiting:
@@ -132,4 +124,4 @@ def _on_disk(root: str) -> Iterator[_Listed]:
                 if depth < _MOST_DEPTH:
                     waiting.append((entry.path, depth + 1))
             elif stat.S_ISREG(state.st_mode):
-                yield _Listed(entry.path, state.st_size, state.st_mtime_ns // 1_000_000, state.st_ino, None)
+                yield entry.path, FileState(state.st_size, state.st_mtime_ns // 1_000_000, state.st_ino)
