@@ -280,19 +280,11 @@ def kept_damage(
     return walk.next_offset
 
 
-@dataclass(frozen=True, slots=True)
-class LostEnd:
-    """What a segment's file loses from a position on. `offset` is the next one expected; the rest as in `Loss`."""
+def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int, message: str) -> Loss:
+    """Count what is lost if a segment's file, with `base_offset` in its name, is cut at a position.
 
-    offset: int
-    first_offset: int | None
-    last_offset: int | None
-    records: int | None
-    sound_batches: int
-
-
-def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> LostEnd:
-    """Count what is lost if a segment's file, with `base_offset` in its name, is cut at a position."""
+    The place of the loss in the log is the next offset that is expected there.
+    """
     pieces = segment_pieces(content, base_offset, bounds.next_base)
     offset = base_offset
     first: int | None = None
@@ -320,7 +312,8 @@ def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> L
             first = header.base_offset if first is None else first
             last = header.last_offset
         records = None if records is None or count is None else records + count
-    return LostEnd(offset, first, last, records, sound)
+    name, nbytes = segment_file_name(base_offset), len(content) - start
+    return Loss("cut", name, message, start, nbytes, offset, first, last, records, sound)
 
 
 def lost_ranges(losses: Iterable[Loss]) -> tuple[Range, ...]:

@@ -153,46 +153,25 @@ def _losses(
 
 
 def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
-    name, nbytes = segment_file_name(cut.base_offset), cut.file.size - cut.kept_bytes
     content = cut.file.content
-    lost = lost_end(content, cut.base_offset, bounds, cut.kept_bytes)
-    is_tail = False
+    packed = packed_kind(content) if cut.kept_bytes == 0 else None
+    message = cut.reason if packed is None else f"the file is {packed}"
+    lost = lost_end(content, cut.base_offset, bounds, cut.kept_bytes, message)
+    if lost.first_offset is not None:
+        lost = replace(lost, offset=lost.first_offset)
     if is_last and not cut.is_emptied:
         walk = SegmentScan(content, base_offset=cut.base_offset, sealed=False, start=cut.kept_bytes)
         for _ in walk:
             pass
-        is_tail = walk.accounting.tail + walk.accounting.padding == nbytes
-    packed = packed_kind(content) if cut.kept_bytes == 0 else None
-    return Loss(
-        "torn-tail" if is_tail else "cut",
-        name,
-        cut.reason if packed is None else f"the file is {packed}",
-        cut.kept_bytes,
-        nbytes,
-        lost.offset if lost.first_offset is None else lost.first_offset,
-        lost.first_offset,
-        None if is_tail else lost.last_offset,
-        None if is_tail and lost.first_offset is not None else lost.records,
-        lost.sound_batches,
-    )
+        if walk.accounting.tail + walk.accounting.padding == lost.nbytes:
+            records = lost.records if lost.first_offset is None else None
+            return replace(lost, kind="torn-tail", last_offset=None, records=records)
+    return lost
 
 
 def _dropped(segment: LoadedSegment, bounds: Bounds, why: str) -> Loss:
-    content, base_offset = segment.content, segment.base_offset
-    lost = lost_end(content, base_offset, bounds, 0)
-    name = segment_file_name(base_offset)
-    return Loss(
-        "dropped-segment",
-        name,
-        f"the whole segment is dropped: {why}",
-        0,
-        len(content),
-        base_offset,
-        lost.first_offset,
-        lost.last_offset,
-        lost.records,
-        lost.sound_batches,
-    )
+    message = f"the whole segment is dropped: {why}"
+    return replace(lost_end(segment.content, segment.base_offset, bounds, 0, message), kind="dropped-segment")
 
 
 def _left_in_place(
