@@ -18,7 +18,7 @@ Nothing is read here: headers come from a reader for each side. The caller decid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from logcore.errors import LogError
@@ -146,17 +146,13 @@ def _fork_in(
     for ours, end in _headers_of(held[index], archive):
         if their is None or ours is None or their[1] is None or not is_same_batch(ours, their[1]):
             rest = (their if their is not None else (_end_of(source), None)) if agreed else None
-            return None if agreed is None or rest is None else (_with(agreed, ours), rest)
+            return None if agreed is None or rest is None else (replace(agreed, our_next=ours), rest)
         agreed = _Agreed(ours, end, their[0], None)
         their = next(theirs, None)
     if agreed is None:
         return None
     following = next((h for part in held[index + 1 :] for h, _ in _headers_of(part, archive)), None)
-    return _with(agreed, following), their if their is not None else (_end_of(source), None)
-
-
-def _with(agreed: _Agreed, our_next: BatchHeader | None) -> _Agreed:
-    return _Agreed(agreed.header, agreed.our_end, agreed.place, our_next)
+    return replace(agreed, our_next=following), their if their is not None else (_end_of(source), None)
 
 
 def _end_of(source: SourceLog) -> Place:
