@@ -296,16 +296,8 @@ def _others(own: FieldDescriptor, shapes: list[FieldShape]) -> int:
     return sum(1 << at for at, shape in enumerate(shapes) if shape.field.number in others)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageShape:
-    """A message, and what the schema says about its fields by their path."""
-
-    root: MessageKind
-    comments: Mapping[str, str]
-
-
-def shape_of(message: Descriptor, said: Mapping[str, str]) -> MessageShape:
-    """Return the shape of a message.
+def shape_of(message: Descriptor, said: Mapping[str, str]) -> tuple[MessageKind, dict[str, str]]:
+    """Return the shape of a message, and what the schema says about its fields by their path.
 
     Args:
         message: The message.
@@ -319,7 +311,7 @@ def shape_of(message: Descriptor, said: Mapping[str, str]) -> MessageShape:
     root = known if known is not None and known.is_json else builder.message(message, "", ())
     if said.get(message.full_name):
         builder.comments[""] = said[message.full_name]
-    return MessageShape(root, builder.comments)
+    return root, builder.comments
 
 
 @dataclass(slots=True)
@@ -409,13 +401,11 @@ class ProtobufDecoder:
         """
         parsed = parse(schema, references)
         root = parsed.at(message or (0,))
-        shape = shape_of(root, parsed.comments)
-        self._root = shape.root
+        self._root, self.comments = shape_of(root, parsed.comments)
         self._message = GetMessageClass(root)
         self._layout = GetMessageClass(parsed.layouts.FindMessageTypeByName(root.full_name))
-        self._program = program_of(shape.root)
-        self.comments: Mapping[str, str] = shape.comments
-        self.form = protobuf_form(shape.root)
+        self._program = program_of(self._root)
+        self.form = protobuf_form(self._root)
 
     @property
     def arrow_type(self) -> pa.DataType:
