@@ -11,8 +11,10 @@ from logcore.logs.growth.copies import LogCopy
 from logcore.logs.model.findings import Severity, found
 from logcore.ranges import Range
 from logcore.reading.compared_copies import ComparedCopies, are_of_different_brokers, fill_command
+from logcore.reading.internal_topics.cluster_metadata import Moment, read_cluster_state
 from logcore.reading.internal_topics.log_ends import ends_inside, log_end, whole_log_end
-from logcore.segments.filenames import TopicPartition
+from logcore.reading.read_options import Notes
+from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.discovery import SourceLog
 from logcore.texts import sentences
 from spark_jobs.contracts import IngestConfig
@@ -177,17 +179,42 @@ def vanished_logs(rows: Iterable[LogRow], there: Sequence[SourceLog], policies: 
     """
     names = {str(log.topic_partition) for log in there}
     beside = {os.path.dirname(log.directory) for log in there if not log.named_files}
-    topics = {log.topic_partition.topic for log in there}
+    metadata = _Metadata(there)
     placed = []
     for row in rows:
         directory = os.path.dirname(row.source)
         if row.topic_partition not in names and directory in beside and is_gone(row.source):
             message = f"{row.topic_partition} is not read: {directory} no longer has its directory."
+            is_deleted = metadata.lacks(row)
+            message += " By the metadata of its cluster the topic was deleted." if is_deleted else ""
             finding = found("log-gone", message, file=row.source)
-            is_accepted = row.topic not in topics or policies.accepts_gone(row.topic)
-            severity = Severity.INFO if is_accepted else finding.severity
+            severity = Severity.INFO if is_deleted or policies.accepts_gone(row.topic) else finding.severity
             placed.append(PlacedFinding(replace(finding, severity=severity), row.log, row.topic, row.partition))
     return placed
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """What `__cluster_metadata` among the logs of a source proves; it is read at the first use."""
+
+    logs: Sequence[SourceLog]
+
+    @cached_property
+    def _topic_ids(self) -> Mapping[str | None, frozenset[str]]:
+        """The ids of the topics that exist, by cluster; without a cluster whose metadata lacks records."""
+        found: dict[str | None, frozenset[str]] = {}
+        for log in self.logs:
+            if log.is_metadata and log.kind is DirectoryKind.LIVE:
+                read = read_cluster_state(log, Notes(), Moment())
+                if read.doubt is None and read.state.topics:
+                    ids = frozenset(str(topic.fields["topic_id"]) for topic in read.state.topics.values())
+                    found[log.cluster_id] = found.get(log.cluster_id, frozenset()) | ids
+        return found
+
+    def lacks(self, row: LogRow) -> bool:
+        """Whether the topic of a log was deleted: the metadata of its cluster no longer has its id."""
+        ids = self._topic_ids.get(row.cluster) if row.topic_id is not None and row.cluster is not None else None
+        return ids is not None and row.topic_id not in ids
 
 
 def gone_sources(

@@ -22,6 +22,7 @@ from spark_jobs.lake.store.referenced_bytes import is_gone
 from spark_jobs.lake.view.harmed_places import harmed_place
 from tests.broker_directory import CLUSTER, OTHER_TOPIC_ID, LogDirectory
 from tests.in_process import InProcessExecutor
+from tests.metadata_log import MetadataLog, created, removed, topic_id_text
 from tests.pasted_advice import commands_in
 from tests.spark.cycle import Lake
 
@@ -282,11 +283,12 @@ def test_a_partition_that_its_log_directory_no_longer_has_is_named_until_it_is_r
     config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(first.path),))
     for _ in range(2):
         gone = {Path(f.file or "").name: str(f.severity) for f in ingest.plan(config).of_paths if f.rule == "log-gone"}
-        assert gone == {"orders-1": "warning", "payments-0": "info"}
+        assert gone == {"orders-1": "warning", "payments-0": "warning"}
     chosen = replace(config, topics=("orders",), partitions=(0,))
     assert [f.rule for f in ingest.plan(chosen).of_paths] == []
     other = LogDirectory(tmp_path / "other")
     (tmp_path / "orders-1").rename(other.path / "orders-1")
+    (tmp_path / "payments-0").rename(other.path / "payments-0")
     moved = replace(config, sources=(str(other.path),), move_source=True)
     ingest.apply(ingest.plan(moved), moved, InProcessExecutor())
     assert "log-gone" not in {f.rule for f in ingest.plan(config).of_paths if f.severity != "info"}
@@ -415,6 +417,52 @@ def test_the_printed_command_accepts_that_a_whole_topic_has_no_directory(
     assert main(shlex.split(command)[1:]) == 0
     assert main(["run", str(first.path), "--lake", str(lake), "--policies", "policies.yaml"]) == 0
     assert "have no directory any more: payments-0\n" in capsys.readouterr().err
+
+
+def test_a_topic_without_a_directory_is_a_warning_of_runs_and_status_until_it_is_accepted(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No checkpoint names the topic any more: its only partition was moved to another broker, or it was deleted."""
+    first, _ = disks
+    lake = tmp_path / "lake"
+    for name in ("orders-0", "payments-0"):
+        first.partition(name).append(10)
+    first.high_watermarks(orders_0=10, payments_0=10)
+    turn(lake, first.path)
+    shutil.rmtree(first.path / "payments-0")
+    first.high_watermarks(orders_0=10)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["run", str(first.path), "--lake", str(lake)]) == 1
+    [command] = [each for each in commands_in(capsys.readouterr().err) if "on_gone=accept" in each]
+    assert main(["status", str(lake)]) == 1
+    assert command in capsys.readouterr().out
+    assert main(shlex.split(command)[1:]) == 0
+    assert main(["run", str(first.path), "--lake", str(lake), "--policies", "policies.yaml"]) == 0
+    assert main(["status", str(lake)]) == 0
+    note = "note: on_gone accepts that these logs have no directory any more: payments-0\n"
+    assert note in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("said", ["deleted", "there", "damaged"])
+def test_a_topic_that_the_metadata_beside_it_says_was_deleted_is_information(
+    said: str, disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    first.partition("orders-0").append(10)
+    first.partition("payments-0", topic_id_text("payments")).append(10)
+    metadata = MetadataLog(first.path)
+    metadata.say(created("orders"), created("payments"))
+    turn(lake, first.path)
+    shutil.rmtree(first.path / "payments-0")
+    metadata.say(*([] if said == "there" else [removed("payments")]))
+    if said == "damaged":
+        metadata.damage(2)
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(first.path),))
+    [gone] = [f for f in ingest.plan(config).of_paths if f.rule == "log-gone"]
+    assert gone.severity == ("info" if said == "deleted" else "warning")
+    assert ("the topic was deleted" in gone.message) == (said == "deleted")
 
 
 def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_reported(
