@@ -9,8 +9,8 @@
 ``check`` prints each mistake with its line and column. Without a mistake it prints what the file states. With
 ``--lake`` or ``--source`` it then prints the settings of each topic, and where each is from: a line of the file or a
 record of the cluster's metadata. Of the defaults it prints those that remove nothing; ``--format jsonl`` has all.
-Patterns that match none of these topics are named. ``set`` writes settings of one topic into the file, which it makes
-if there is none. ``schema`` prints a JSON schema for editors.
+Patterns that match none of these topics are named, and those whose topics earlier patterns match. ``set`` writes
+settings of one topic into the file, which it makes if there is none. ``schema`` prints a JSON schema for editors.
 
 Exit codes: 0 fine; 1 what the cluster said is in doubt; 3 the lake or the metadata cannot be read; 64 a mistake in the
 file, or wrong usage.
@@ -81,10 +81,11 @@ def _check(options: argparse.Namespace) -> int:
             sys.stdout.write(f"{line}\n")
         if not policies.topics and not policies.stated:
             sys.stdout.write("no policy: nothing is removed, and all settings have their defaults\n")
-    for note in policies.unset_notes():
+    has_topics = options.lake is not None or options.source
+    for note in (*policies.unset_notes(), *(() if has_topics else policies.idle_notes(()))):
         sys.stderr.write(f"{note}\n")
     lake = None if options.lake is None else lake_at(options.lake)
-    return _print_topics(options, policies, lake) if lake is not None or options.source else ExitCode.CLEAN
+    return _print_topics(options, policies, lake) if has_topics else ExitCode.CLEAN
 
 
 def _set(options: argparse.Namespace) -> int:

@@ -98,13 +98,26 @@ class Policies:
         return any(policy.settings_from is not None for policy in self.topics)
 
     def idle_notes(self, topics: Collection[str]) -> list[str]:
-        """Return a sentence for each pattern that matches none of these topics, with the nearest names.
+        """Return a sentence for each pattern that decides about none of these topics.
 
-        It is no warning: one file may be for several lakes, and for topics that come later. Without topics there are
-        none.
+        It matches none: the sentence has the nearest names. Or earlier patterns match each that it matches. Without
+        topics only patterns that name one topic are looked at.
+
+        It is no warning: one file may be for several lakes, and for topics that come later.
         """
-        idle = (policy.pattern for policy in self.topics if topics and not any(map(policy.matches, topics)))
-        return [f"note: {self.path}: the pattern {no_such_topic(pattern, topics)}" for pattern in idle]
+        notes = []
+        for at, policy in enumerate(self.topics):
+            pattern = policy.pattern
+            if topics and not any(map(policy.matches, topics)):
+                notes.append(no_such_topic(pattern, topics))
+                continue
+            names = topics or ([] if any(sign in pattern for sign in "*?[") else [pattern])
+            before = self.topics[:at]
+            deciding = [next((p.pattern for p in before if p.matches(t)), None) for t in names if policy.matches(t)]
+            if deciding and None not in deciding:
+                earlier = " and ".join(map(repr, dict.fromkeys(deciding)))
+                notes.append(f"{pattern!r} decides nothing: {earlier} before it matches its topics. Put it first.")
+        return [f"note: {self.path}: the pattern {note}" for note in notes]
 
     def unset_notes(self) -> list[str]:
         """Return a sentence if the environment variable with the webhook's address is not set in this process.

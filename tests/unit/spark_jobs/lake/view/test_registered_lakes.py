@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore.cli.main import main
 from spark_jobs.contracts import Intake
 from spark_jobs.errors import UsageError
 from spark_jobs.lake.setup.lake_names import key_of
@@ -232,3 +233,21 @@ def test_policies_that_match_no_topic_are_idle(tmp_path: Path) -> None:
     [note] = read_policies(str(policies)).idle_notes(["orders", "payments"])
     assert note == f"note: {policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
     assert read_policies(str(policies)).idle_notes([]) == NO_POLICIES.idle_notes(["orders"]) == []
+
+
+def test_a_pattern_whose_topics_earlier_patterns_match_is_named_with_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies = tmp_path / "policies.yaml"
+    patterns = ("a*", "p*", "*s", "x")
+    policies.write_text("topics:\n" + "".join(f'  "{glob}": {{salvage: permissive}}\n' for glob in patterns))
+    notes = read_policies(str(policies)).idle_notes(["apples", "pears", "x"])
+    said = "decides nothing: 'a*' and 'p*' before it matches its topics. Put it first."
+    assert notes == [f"note: {policies}: the pattern '*s' {said}"]
+    assert read_policies(str(policies)).idle_notes(["apples", "plums", "tomatoes", "x"]) == []
+    lines = ("'*': {salvage: permissive}", "orders: {salvage: strict}", "__x: {salvage: strict}")
+    policies.write_text("topics:\n" + "".join(f"  {line}\n" for line in lines))
+    note = f"note: {policies}: the pattern 'orders' decides nothing: '*' before it matches its topics. Put it first."
+    assert read_policies(str(policies)).idle_notes([]) == [note]
+    assert main(["config", "check", str(policies)]) == 0
+    assert note in capsys.readouterr().err
