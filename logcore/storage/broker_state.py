@@ -34,6 +34,8 @@ MAX_SMALL_FILE = 64 << 20
 MAX_PROPERTIES = 1 << 20
 """Greatest size in bytes of a file of a few properties."""
 
+_WITH_LINES = (checkpoints.parse_offset_checkpoint, checkpoints.parse_leader_epochs)
+"""Of files in which a broker ends each line with a newline."""
 _Parsed = TypeVar("_Parsed")
 
 
@@ -204,7 +206,13 @@ class StateReader:
         path = os.path.join(directory, name)
         try:
             content = self.tree.small_file(path, limit)
-            return None if content is None or (empty_is_absent and not content) else parse(content)
+            if content is None or (empty_is_absent and not content):
+                return None
+            parsed = parse(content)
+            if parse in _WITH_LINES and content and not content.endswith(b"\n"):
+                what = "does not end with a newline: it was cut short, and its last offset may be too low"
+                self.say(rule, path, f"{shown(path)} {what}. It is read all the same.")
+            return parsed
         except StoreFailed:
             raise
         except (SourceUnreadable, CorruptIndexError) as error:

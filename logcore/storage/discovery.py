@@ -454,13 +454,21 @@ class _Look:
         # If a broker has the file but no line for a partition, it uses 0 (ReplicaManager).
         high_watermark = None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
         # A clean stop writes all lines. A log is flushed when it is older than the few seconds between two writes.
-        is_old = root.is_clean or (root.recovery_points or {}).get(topic_partition, 0) > 0
+        recovery_point = (root.recovery_points or {}).get(topic_partition, 0)
+        is_old = root.is_clean or recovery_point > 0
         if is_whole and is_old and root.high_watermarks is not None and topic_partition not in root.high_watermarks:
             self.say(
                 "no-high-watermark",
                 path,
                 f"{shown(path)}: {filenames.HIGH_WATERMARK_FILE} has no line for the log, so its high watermark is 0. "
                 "Its records are above, and are neither shown nor published.",
+            )
+        elif is_whole and high_watermark == 0 and recovery_point > (line or 0):
+            self.say(
+                "no-high-watermark",
+                path,
+                f"{shown(path)}: {filenames.HIGH_WATERMARK_FILE} states the high watermark 0, although the log was "
+                f"flushed up to offset {recovery_point}. Its records are above, and are neither shown nor published.",
             )
         metadata_snapshots: list[tuple[int, str]] = []
         if topic_partition.topic == filenames.METADATA_TOPIC:

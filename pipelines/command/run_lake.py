@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from logcore.cli.termination import abandon_output
@@ -36,7 +37,7 @@ from spark_jobs import launch
 from spark_jobs.contracts import Intake, JobConfig
 from spark_jobs.errors import JobError, NothingChosen, SourceUnread, error_name
 from spark_jobs.lake.view import registered_lakes
-from spark_jobs.lake.view.alarms import Problem, run_problems
+from spark_jobs.lake.view.alarms import Problem, held_back, run_problems
 from spark_jobs.lake.view.dagster_reports import recorded_answers
 from spark_jobs.lake.view.harmed_places import LOST, with_advice
 from spark_jobs.lake.view.lake_state import LakeState, read_state
@@ -77,6 +78,7 @@ from .running import (
     open_dagster_history,
 )
 from .summary import (
+    LISTED,
     SHOWN_BY_LINES,
     accepted_gone_lines,
     check_lines,
@@ -540,7 +542,8 @@ def _show(
     given_up = given_up_lines(state) if request.high_watermark == "log-end" else []
     alarms = [*about_logs, *refused_lines(outcomes[0]), *of_checks, *given_up]
     of_logs = [logs_table([state]), *meanings_lines([state])] if state.logs else []
-    for line in (*alarms, *([""] if alarms else []), *of_logs):
+    notes = list(islice((f"note: {each}" for each in held_back(state, as_of_ms)), LISTED))
+    for line in (*alarms, *([""] if alarms else []), *of_logs, *notes):
         print(line)
     for outcome in outcomes[1:]:
         for line in (*plan_lines(outcome, state), *check_lines(outcome, chosen)):

@@ -288,8 +288,19 @@ def _of_lag(log: LogState, now_ms: int) -> Problem:
         what += f"; they are at or above the source's high watermark, {log.row.high_watermark}"
         if log.lacks_line:
             what += f", because {HIGH_WATERMARK_FILE} has no line of the log"
+        again = run_command(log.lake, log.row.source, log.row.topic, log.row.partition)
+        what += f". If that is wrong, `{again} --high-watermark log-end` publishes them"
         command = f"loglake offsets {quote(log.row.source)} --at latest"
     return Problem("lag", log.topic_partition, what, command)
+
+
+def held_back(state: LakeState, now_ms: int) -> Iterator[str]:
+    """Yield what is said of each log with offsets at or above the high watermark, where nothing else is in the way."""
+    for log in state.logs:
+        if log.lag and not (log.is_damaged or log.open_transactions):
+            problem = _of_lag(log, now_ms)
+            if problem.command.startswith("loglake offsets "):
+                yield f"{problem.place}: {problem.what}"
 
 
 def _of_disks(lake: str, ends: RunEnds) -> Problem | None:

@@ -73,6 +73,35 @@ def test_an_end_that_was_cut_off_with_an_old_checkpoint_is_said_by_verify_run_an
         assert said(lake.capsys, "status", path)[0] == 0
 
 
+def test_records_held_back_by_a_checkpoint_that_was_cut_short_are_published_by_the_printed_command(
+    lake: Lake, tmp_path: Path
+) -> None:
+    checkpoint, path = lake.source.path / "replication-offset-checkpoint", tmp_path / "new lake"
+    lake.source.checkpoint("recovery-point", orders_0=30)
+    checkpoint.write_text("0\n1\norders 0 3")
+    warning = f"{checkpoint} does not end with a newline: it was cut short"
+    for command in (("verify", lake.source.path), ("run", lake.source.path, "--lake", path), ("status", path)):
+        code, printed = said(lake.capsys, *command)
+        assert (code, printed.count(warning)) == (1, 1), printed
+        assert command[0] == "verify" or "27 offsets are ingested and not published" in printed
+    assert pasted(lake.capsys, printed, "--high-watermark log-end") == 1
+    assert DeltaTable(path / "tables" / "records").to_pyarrow_table(columns=["offset"]).num_rows == 30
+    assert "27 offsets" not in said(lake.capsys, "status", path)[1]
+
+
+def test_a_high_watermark_of_0_of_a_log_that_was_flushed_is_a_warning(lake: Lake, tmp_path: Path) -> None:
+    lake.source.high_watermarks(orders_0=0)
+    assert said(lake.capsys, "verify", lake.source.path)[0] == 0  # a new follower
+    lake.source.checkpoint("recovery-point", orders_0=30)
+    for command in (("verify", lake.source.path), ("run", lake.source.path, "--lake", tmp_path / "l"), ("status", "l")):
+        code, printed = (
+            said(lake.capsys, *command[:-1], tmp_path / "l") if command[-1] == "l" else said(lake.capsys, *command)
+        )
+        assert (code, "the high watermark 0, although the log was flushed up to offset 30" in printed) == (1, True), (
+            printed
+        )
+
+
 @pytest.mark.parametrize("line", ["stays at 30", "is gone"])
 def test_a_log_start_above_the_end_is_a_warning_whose_command_keeps_the_records(
     lake: Lake, tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch

@@ -460,7 +460,9 @@ def test_a_log_without_a_line_in_the_checkpoint_is_named_by_status_with_what_its
     assert code == 0
     assert notes == [
         "  note: orders-0: 5 offsets are ingested and not published; they are at or above the source's high watermark, "
-        "0, because replication-offset-checkpoint has no line of the log. What to type: "
+        "0, because replication-offset-checkpoint has no line of the log. If that is wrong, "
+        f"`loglake run {source.path} --lake {lake} --topic orders --partition 0 --high-watermark log-end` publishes "
+        "them. What to type: "
         f"`loglake offsets {orders.path} --at latest`"
     ]
     source.high_watermarks(orders_0=5, orders_1=3)
