@@ -24,7 +24,7 @@ from logcore.segments.filenames import DirectoryKind, parse_partition_directory,
 from logcore.storage.broker_state import StateReader, refuse_if_in_use
 from logcore.storage.files import open_readonly, refuse_change
 from logcore.storage.headers import HeaderReader
-from logcore.storage.partition_files import move, renamed_segments, wrong_name
+from logcore.storage.partition_files import move, renamed_segments, wrong_names
 from logcore.storage.source_bytes import SourceBytes
 from logcore.storage.source_errors import SourceUnreadable, shown
 from logcore.storage.source_tree import LocalTree
@@ -205,8 +205,8 @@ def _refuse_renamed(path: str, files: Mapping[str, PartitionFile]) -> None:
         for name, file in files.items()
         if (base := segment_base_offset(name)) is not None
     ]
-    for renamed in renamed_segments(segments, files, LocalTree(), HeaderReader()):
-        raise LogError(wrong_name(renamed).removesuffix("."), advice=move(renamed))
+    for group in renamed_segments(segments, files, LocalTree(), HeaderReader()):
+        raise LogError(wrong_names(group).removesuffix("."), advice=move(group))
 
 
 def directories_beside(path: str, topic: str) -> tuple[str, ...]:

@@ -21,7 +21,15 @@ from logcore.logs.rules.advice import export_command
 from logcore.records.packed_files import PROGRAMS, packed_kind
 from logcore.segments import filenames
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start, orphaned_bases
+from logcore.segments.startup import (
+    INDEX_SUFFIXES,
+    DropReason,
+    StartFiles,
+    is_plain_name,
+    kept_at_start,
+    orphaned_bases,
+)
+from logcore.storage.files import open_readonly
 from logcore.storage.headers import HeaderReader
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.source_errors import SourceUnreadable, shown
@@ -80,6 +88,7 @@ MAX_SEGMENT_SIZE = 2**31 - 1
 """Kafka stores positions in 32 bits; no broker opens a larger segment."""
 
 _LOOKS = 3
+_NOT_READ = ("It is not read", "They are not read")
 _BASE = re.compile("(?<![0-9])[0-9]{20}(?![0-9])")
 """The base offset in the name of a copy of a segment, such as `Copy of 00000000000000000000.log`."""
 _ASIDE = re.compile(r"(?<![0-9])([0-9]{20})(?![0-9]).*\.log.+", re.DOTALL)
@@ -193,10 +202,11 @@ def _look(
             files.unreadable.append(base_offset)
         else:
             files.segments.append(segment)
-    for file in renamed_segments(files.segments, names, tree, reader) if only is None and not files.unreadable else ():
-        files.segments = [each for each in files.segments if each.path != file.path]
-        files.orphaned = tuple(base for base in files.orphaned if base != file.base_offset)
-        files.say("not-a-segment", file.path, f"{wrong_name(file)} It is not read: {move(file)}")
+    for group in renamed_segments(files.segments, names, tree, reader) if only is None and not files.unreadable else ():
+        wrong, right = {file.path for file in group}, {file.base_offset for file in group}
+        files.segments = [each for each in files.segments if each.path not in wrong]
+        files.orphaned = tuple(base for base in files.orphaned if base not in right)
+        files.say("not-a-segment", group[0].path, f"{wrong_names(group)} {_NOT_READ[len(group) > 1]}: {move(group)}")
     commands = _named_back(odd, files, tree, reader) if odd else {}
     for each in odd:
         files.say("not-a-segment", each, not_a_segment(each) + commands.get(each, ""))
@@ -289,49 +299,100 @@ def _named_back(odd: Sequence[str], files: PartitionFiles, tree: SourceTree, rea
     There is none for a file that is no segment, or if another file has an offset of it, or may have one.
     """
     return {
-        file.path: f" It begins with offset {file.base_offset}, and no segment does: {move(file)}"
+        file.path: f" It begins with offset {file.base_offset}, and no segment does: {move([file])}"
         for file, _ in _not_in_segments(odd, files, tree, reader)
     }
 
 
 def renamed_segments(
     segments: Sequence[SegmentFile], names: Collection[str], tree: SourceTree, reader: HeaderReader
-) -> list[SegmentFile]:
-    """Find segments whose batches begin below the offset in their name, and return them with their right base offset.
+) -> list[list[SegmentFile]]:
+    """Find segments whose batches begin at another offset than their name says, with their right base offset.
 
-    Only cleaning makes a segment begin above its name, and nothing makes it begin below. The files beside the right
-    name must still be there: without them nothing shows where the segment was. No other file has an offset of it.
+    Cleaning makes a segment begin above its name, and nothing makes it begin below. So the files beside the right name
+    must still be there, or another such segment has it: else nothing shows where the segment was. No other file has an
+    offset of it.
 
     Args:
         segments: The segments of a partition directory, by their names.
         names: The names in the directory.
         tree: Where the files are.
         reader: Reads headers of batches.
+
+    Returns:
+        Groups of segments. The right name of one is free, or that of the next one in its group. In a circle the last
+        one has the right name of the first.
     """
     bases = {file.path: file.base_offset for file in segments}
     ends = {filenames.snapshot_end_offset(name) for name in names} - {*bases.values(), None}
     left = {*orphaned_bases(names), *(end for end in ends if end is not None and end < max(bases.values(), default=0))}
-    if not left:  # ordinary: no segment is opened
+    if not left and all(_begins_at(file.path, file.base_offset) for file in segments):
         return []
-    wrong = [
-        file.path
-        for file in _segments_at(list(bases), tree, reader)
-        if file.base_offset < bases[file.path] and file.base_offset in left
-    ]
-    others = PartitionFiles([file for file in segments if file.path not in wrong])
-    return [file for file, _ in _not_in_segments(wrong, others, tree, reader)] if wrong else []
+    beside = {int(name[:20]) for name in names if is_plain_name(name) and name.endswith(INDEX_SUFFIXES)}
+    wrong = {bases[file.path]: file for file in _segments_at(list(bases), tree, reader)}
+    wrong = _with_another_name({base: file for base, file in wrong.items() if file.base_offset != base}, left, beside)
+    others = PartitionFiles([file for file in segments if file.base_offset not in wrong])
+    sure = [file.path for file, _ in _not_in_segments([file.path for file in wrong.values()], others, tree, reader)]
+    wrong = _with_another_name({base: file for base, file in wrong.items() if file.path in sure}, left, beside)
+    groups: list[list[SegmentFile]] = []
+    while wrong:
+        rights = {file.base_offset for file in wrong.values()}
+        base = min(wrong.keys() - rights, default=min(wrong))
+        groups.append([])
+        while base in wrong:
+            groups[-1].append(file := wrong.pop(base))
+            base = file.base_offset
+    return groups
 
 
-def wrong_name(file: SegmentFile) -> str:
-    """Say of a segment of `renamed_segments` why its name is wrong."""
-    base = os.path.basename(file.path)[:20]
-    return f"{shown(file.path)} has the batches from offset {file.base_offset} on, and its name says {int(base)}."
+def _begins_at(path: str, base_offset: int) -> bool:
+    """Whether a local file begins with a batch at an offset or above it, or with none. It reads 8 bytes."""
+    with suppress(LogError, OSError):
+        if not is_object(path):
+            with open_readonly(path) as stream:
+                first = stream.read(8)
+            return len(first) < 8 or int.from_bytes(first, "big", signed=True) >= base_offset
+    return True
 
 
-def move(file: SegmentFile) -> str:
-    """Return the command that gives a segment the name of its base offset, as a sentence."""
-    right = os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset))
-    return f"`mv -n {shell_word(file.path)} {shell_word(right)}` gives it its name."
+def _with_another_name(
+    wrong: dict[int, SegmentFile], left: Collection[int], beside: Collection[int]
+) -> dict[int, SegmentFile]:
+    """Segments, by the offset in their name, whose right name is in `left` or is the name of another one of them.
+
+    One that begins above its name may only be cleaned. Then it has indexes `beside` it, and they are its own.
+    """
+    while True:
+        rights = {file.base_offset for file in wrong.values()}
+        kept = {
+            base: file
+            for base, file in wrong.items()
+            if (file.base_offset in wrong or file.base_offset in left)
+            and (file.base_offset < base or base not in beside or base in rights)
+        }
+        if len(kept) == len(wrong):
+            return kept
+        wrong = kept
+
+
+def wrong_names(group: Sequence[SegmentFile]) -> str:
+    """Say of a group of `renamed_segments` why the names are wrong."""
+    return " ".join(
+        f"{shown(file.path)} has the batches from offset {file.base_offset} on, and its name says "
+        f"{int(os.path.basename(file.path)[:20])}."
+        for file in group
+    )
+
+
+def move(group: Sequence[SegmentFile]) -> str:
+    """Return the command that gives segments the names of their base offsets, as a sentence."""
+    rights = [os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset)) for file in group]
+    moves = [(file.path, right) for file, right in reversed(list(zip(group, rights, strict=True)))]
+    if rights[-1] == group[0].path:  # a circle: one waits under another name
+        aside = f"{rights[-1]}.aside"
+        moves = [(rights[-1], aside), *moves[:-1], (aside, rights[0])]
+    command = " && ".join(f"mv -n {shell_word(now)} {shell_word(right)}" for now, right in moves)
+    return f"`{command}` gives {'it its name' if len(group) == 1 else 'them their names'}."
 
 
 def _not_in_segments(
@@ -422,7 +483,7 @@ def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, 
                 message += " They lie below the first segment, as after retention. It is not read."
                 files.inform("not-a-segment", file.path, message)
             else:
-                files.say("not-a-segment", file.path, f"{message} It is not read: {move(file)}")
+                files.say("not-a-segment", file.path, f"{message} It is not read: {move([file])}")
 
 
 def _end_offset(segment: SegmentFile, reader: HeaderReader) -> int:

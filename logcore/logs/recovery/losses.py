@@ -177,7 +177,10 @@ def _counted(content: Buffer, stretches: Sequence[Stretch], end_offset: int | No
         return
     last = None if end_offset is None else end_offset - 1
     for stretch in stretches:
-        yield Damage(stretch, first, None if stretch.tail else last, _vouched(content, stretch, None))
+        records = _vouched(content, stretch, None)
+        if records is not None and end_offset is not None:  # its other offsets are of the batch that follows
+            records = min(records, end_offset - first)
+        yield Damage(stretch, first, None if stretch.tail else last, records)
 
 
 def _claimed(content: Buffer, stretch: Stretch) -> tuple[int, int] | None:
@@ -312,6 +315,8 @@ def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int, mess
             first = header.base_offset if first is None else first
             last = header.last_offset
         records = None if records is None or count is None else records + count
+    if records is not None and first is not None and last is not None:
+        records = min(records, last + 1 - first)
     name, nbytes = segment_file_name(base_offset), len(content) - start
     return Loss("cut", name, message, start, nbytes, offset, first, last, records, sound)
 

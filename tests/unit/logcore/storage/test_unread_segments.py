@@ -340,18 +340,29 @@ def with_indexes(path: Path) -> None:
         each.with_suffix(".index").touch()
 
 
-@pytest.mark.parametrize(("base", "name"), [(0, 5), (10, 999), (10, 25), (20, 25), (30, 999)])
-def test_a_segment_whose_name_is_above_its_batches_is_named_with_the_command_that_names_it_back(
-    tmp_path: Path, base: int, name: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "names",
+    [
+        *({0: 5}, {10: 999}, {10: 25}, {20: 25}, {30: 999}, {10: 7}, {20: 15}, {30: 25}, {30: 5}),  # one; both ways
+        *({0: 20, 20: 0}, {20: 30, 30: 20}, {0: 10, 10: 30, 30: 0}, {10: 20, 20: 25}, {20: 10, 10: 5}),  # each other's
+    ],
+)
+def test_segments_that_have_other_names_are_named_with_the_command_that_names_them_back(
+    tmp_path: Path, names: dict[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = in_segments(tmp_path)
     with_indexes(path)
-    segment, wrong = path / f"{base:020d}.log", path / f"{name:020d}.log"
-    segment.rename(wrong)
+    right = {each.name: each.read_bytes() for each in path.glob("*.log")}
+    for base in names:
+        (path / f"{base:020d}.log").rename(path / f"{base}.aside")
+    for base, name in names.items():
+        (path / f"{base}.aside").rename(path / f"{name:020d}.log")
     before = {each.name: each.read_bytes() for each in path.iterdir()}
     assert main(["verify", str(path.parent)]) != 0
     said = capsys.readouterr().out
-    assert f"error not-a-segment: {wrong} has the batches from offset {base} on, and its name says {name}." in said
+    for base, name in names.items():
+        wrong = path / f"{name:020d}.log"
+        assert f"{wrong} has the batches from offset {base} on, and its name says {name}." in said
     assert "corrupt-bytes" not in said
     assert "No command" not in said
     [command] = set(re.findall(r"`(mv -n [^`]+)`", said))
@@ -363,6 +374,7 @@ def test_a_segment_whose_name_is_above_its_batches_is_named_with_the_command_tha
     assert not (tmp_path / "new" / "orders-0").exists()
     assert {each.name: each.read_bytes() for each in path.iterdir()} == before
     subprocess.run(command, shell=True, check=True)
+    assert {each.name: each.read_bytes() for each in path.glob("*.log")} == right
     assert main(["verify", str(path.parent)]) == 0
 
 
@@ -372,6 +384,7 @@ def test_a_segment_whose_name_may_be_right_is_read(tmp_path: Path) -> None:
     # Cleaning removes the first batches of a segment.
     shutil.copy(path / f"{10:020d}.log", path / f"{7:020d}.log")
     (path / f"{10:020d}.log").unlink()
+    (path / f"{10:020d}.index").rename(path / f"{7:020d}.index")
     (path / f"{20:020d}.log").unlink()
     assert "not-a-segment" not in rules(discover([str(path.parent)]))
     # The batches of the last segment lie in another one too: which of both has the wrong name?

@@ -39,7 +39,7 @@ def whole() -> tuple[dict[str, bytes], dict[bytes, range]]:
 
 
 def harmed(files: dict[str, bytes], chance: random.Random) -> dict[str, bytes]:
-    """Some of: flipped bits, a segment that is gone, one that is cut, zeros or junk at the end of the log."""
+    """Some of: flipped bits, a segment that is gone, cut or renamed, zeros or junk at the end of the log."""
     files = dict(files)
     names = sorted(files)
     for _ in range(chance.randrange(4)):
@@ -57,6 +57,9 @@ def harmed(files: dict[str, bytes], chance: random.Random) -> dict[str, bytes]:
             files[names[-1]] = files[names[-1]][: -chance.randrange(1, 90)] + bytes(90)
         case 3:
             files[names[-1]] += chance.randbytes(chance.randrange(1, 100))
+        case 4:
+            name = chance.choice(names[1:])
+            files[f"{int(name[:20]) - chance.randrange(1, 9):020d}.log"] = files.pop(name)
     return files
 
 
