@@ -21,7 +21,7 @@ from spark_jobs.ingest.remote_ranges import RemotePart, with_start_lowered
 from spark_jobs.ingest.segment_copy import CopyTask, begins_with_a_batch, nothing_readable
 from spark_jobs.ingest.segment_slices import Swap
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.archive import GIVEN_UP, LogRow, Segment
 from spark_jobs.outlines import GrownLog, TakenBytes
 from spark_jobs.placed_finding import PlacedFinding
 from spark_jobs.policies.topic_policies import TopicPolicy
@@ -335,7 +335,9 @@ def lost_at_end(row: LogRow, given_up_to: int | None, ends: Sequence[StatedEnd])
         )
         return [found("offsets-given-up", message, start_offset=row.next_offset, end_offset=given_up_to)]
     row = row.without_given_up()
-    cut = list(cut_ends(ends, row.next_offset, row.topic_partition))
+    given_up = [end for start, end, why in row.gap_evidence if why == GIVEN_UP and start <= row.next_offset]
+    accepted = max(given_up, default=row.next_offset)
+    cut = list(cut_ends([end for end in ends if end.offset > accepted], row.next_offset, row.topic_partition))
     if row.high_watermark is None or row.high_watermark <= row.source_end_offset:
         return cut
     return [_beyond_log_end(row), *cut]
