@@ -39,7 +39,7 @@ from spark_jobs.lake.view.alarms import UNREAD_LAKE, Problem, problems_of, probl
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, is_lake, read_home
 from spark_jobs.lake.view.runs.run_ends import run_ends
-from spark_jobs.lake.view.runs.run_rows import newest_run_of_each_job
+from spark_jobs.lake.view.runs.run_rows import JOBS, newest_run_of_each_job
 from spark_jobs.lake.view.unread_sources import begin_looks
 from spark_jobs.policies.policies_file import NO_POLICIES, Policies, read_policies, stated_webhook
 
@@ -94,6 +94,8 @@ FORMAT = 1
 """Version of the document."""
 MOST_SHOWN = 20
 """Problems that a message shows; it counts all of them."""
+FAILED_RUNS = "failed runs"
+"""In place of a digest."""
 KEPT_MS = 86_400_000
 """Time for which a message that is not delivered is posted again."""
 MOST_WAIT_MS = 900_000
@@ -115,7 +117,7 @@ class Posted:
     """What a lake's webhook knows."""
 
     problems: str = ""
-    """Digest of the problems; empty: there were none."""
+    """Digest of the problems; empty: there were none; `FAILED_RUNS`: only failed runs were reported."""
     runs_until_ms: int = 0
     """Failures up to this time are known."""
     unsent: Unsent | None = None
@@ -197,6 +199,7 @@ def post_alerts(
             continue  # it may not be made yet
         try:
             found = _problems(lake, policies, now_ms)
+            is_failing = not found and posted.problems == FAILED_RUNS and _is_failing(lake)
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
             after[lake.key] = posted
@@ -209,8 +212,9 @@ def post_alerts(
         if unset and not posted.is_unset:
             warn(f"The lake {lake.path} posts no alerts: {unset[0].removeprefix('note: ')}")
         failed = failures(lake, posted.runs_until_ms)
-        digest = _digest(problems)
         unsent = posted.unsent
+        is_failing = is_failing or bool(failed) or (unsent is not None and bool(unsent.document["failed_runs"]))
+        digest = _digest(problems) or (FAILED_RUNS if is_failing else "")
         if failed or digest != posted.problems:
             if unsent is not None:  # the latest message replaces it, and still names its failed runs
                 failed = [*unsent.document["failed_runs"], *failed][-MOST_SHOWN:]
@@ -252,6 +256,12 @@ def _problems(lake: RegisteredLake, policies: Policies, now_ms: int) -> list[Pro
         if isinstance(error, StorageError) or lake.is_busy(now_ms):
             raise
         return [Problem(UNREAD_LAKE, "the lake", str(error), command)]
+
+
+def _is_failing(lake: RegisteredLake) -> bool:
+    """Whether no run of a job has succeeded since its newest failure."""
+    ends = run_ends(lake.path, newest_run_of_each_job(lake.path, JOBS))
+    return any(each.is_failing for each in ends.values())
 
 
 def _is_public(address: str) -> bool:

@@ -21,7 +21,7 @@ from spark_jobs.lake.setup.registry import remember
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
-from spark_jobs.lake.view.runs.run_ends import keep_run_end
+from spark_jobs.lake.view.runs.run_ends import RunEnds, keep_run_end
 from tests.dagster.conftest import Define, Execute
 from tests.dagster.fake_jobs import World
 
@@ -144,6 +144,31 @@ def test_the_end_of_all_problems_is_reported_too(
     summaries = [document["summary"] for document in receiver.documents]
     assert summaries == ["lake shop: 1 damage", "lake shop: all problems are gone"]
     assert [document["severity"] for document in receiver.documents] == ["error", "info"]
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_the_end_of_failed_runs_without_a_problem_is_reported_once_a_later_run_succeeded(
+    is_down: bool, lake: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that succeeded came before the tick that reports the failed one."""
+    monkeypatch.setattr(module, "problems_of", lambda *_: ())
+    ticks = Ticks()
+    ticks.tick()
+    receiver.status = 503 if is_down else 200
+    ticks.failed = [{"run_id": "run-1", "job": "shop__intake"}]
+    ticks.tick(NOON + MINUTE)
+    ends = RunEnds(succeeded_ms=1, failed_ms=2)
+    monkeypatch.setattr(module, "run_ends", lambda *_: {"intake": RunEnds(), "maintenance": ends})
+    for minute in range(2, 20):
+        ticks.tick(NOON + minute * MINUTE)
+        receiver.status = 200
+    assert [document["severity"] for document in receiver.documents] == ["error"], "maintenance still fails"
+    monkeypatch.setattr(module, "run_ends", lambda *_: {"intake": RunEnds(), "maintenance": RunEnds(3, 2)})
+    for minute in range(20, 23):
+        ticks.tick(NOON + minute * MINUTE)
+
+    said = [(document["severity"], document["summary"]) for document in receiver.documents]
+    assert said == [("error", "lake shop: 1 failed run"), ("info", "lake shop: all problems are gone")]
 
 
 @pytest.mark.parametrize("status", [500, 404, 302])
