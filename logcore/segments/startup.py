@@ -152,7 +152,7 @@ def orphaned_bases(names: Iterable[str]) -> tuple[int, ...]:
     A broker renames all files of a segment before it removes them, so somebody else removed the segment.
     """
     known = sorted(names)
-    bases = {name[:20] for name in known if name[20:].startswith(LOG_SUFFIX)}
+    bases = {name[:20] for name in known if name[20:].lower().startswith(LOG_SUFFIX)}
     indexes = {name[:20] for name in known if is_plain_name(name) and name.endswith(INDEX_SUFFIXES)}
     return tuple(sorted(map(int, indexes - bases)))
 

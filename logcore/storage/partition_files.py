@@ -174,7 +174,7 @@ def _look(
     start = _start_files(path, names, tree, reader) if only is None else _as_named(names)
     odd: list[str] = []
     for name in names:
-        is_odd = name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
+        is_odd = name.lower().endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None
         if is_odd and not is_foreign(name) and not any(f"{base}.log" in names for base in _BASE.findall(name)):
             odd.append(names[name].path)
         plain_name, suffix = os.path.splitext(name)
@@ -459,9 +459,9 @@ def _report_longer(files: PartitionFiles, tree: SourceTree, reader: HeaderReader
 def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, bounds: KnownBounds) -> None:
     """Report segments that were put aside and have offsets that the log lost.
 
-    A broker does so with segments that it cleaned, deleted or cut off. Then nothing is lost below the first segment,
-    below the cleaner's checkpoint, above the high watermark, and after a segment that a cleaned one replaces. A copy
-    below the first segment may be of one that retention deleted since: only a known log start says so.
+    A broker does so with segments that it cleaned, deleted or cut off. Then nothing is lost below the cleaner's
+    checkpoint, above the high watermark, and after a segment that a cleaned one replaces. A copy below the first
+    segment may be of one that retention deleted: only a known log start, which it moves first, says so.
     """
     _report_longer(files, tree, reader, bounds)
     aside = files.aside
@@ -472,10 +472,11 @@ def report_aside(files: PartitionFiles, tree: SourceTree, reader: HeaderReader, 
     for file, end in _not_in_segments(paths, files, tree, reader) if paths else ():
         start, stop = bounds.log_start or 0, MAX_OFFSET if bounds.high_watermark is None else bounds.high_watermark
         if file.path.endswith(_BY_BROKER):
-            start = max(start, bounds.cleaned_to or 0, min(bases, default=0))
-            stop = min(stop, max(bases, default=0)) if bounds.high_watermark is None else stop
+            start = max(start, bounds.cleaned_to or 0)
+            stop = min(stop, max(bases, default=stop)) if bounds.high_watermark is None else stop
             before = max((base for base in bases if base < file.base_offset), default=None)
-            if before is None or f"{before:020d}" in aside.values():
+            is_first = before is None and bounds.log_start is None and bool(bases)
+            if is_first or (before is not None and f"{before:020d}" in aside.values()):
                 continue
         if end > start and file.base_offset < stop:
             message = f"{shown(file.path)} has the offsets [{file.base_offset}, {end}), which no segment has."

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.rules.advice import HarmedPlace, advice
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.texts import shown
 
 _ADVISED = 10
@@ -43,7 +44,11 @@ class AdviceLines:
     def _way_back(self, finding: Finding, place: HarmedPlace) -> str:
         """The commands that bring missing offsets back from files beside the gap; nothing without any."""
         start, end = finding.start_offset, finding.end_offset
-        if finding.rule != "missing-offsets" or start is None or end is None:
+        if finding.rule == "high-watermark-beyond-log-end":
+            start, end = finding.offset, MAX_OFFSET
+        elif finding.rule != "missing-offsets":
+            return ""
+        if start is None or end is None:
             return ""
         of_log = re.compile(rf"{re.escape(shown(place.directory or ''))}/([0-9]{{20}})\.log")
         return " ".join(
