@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from shlex import quote
@@ -81,6 +82,13 @@ class Alarm:
     def what_to_do(self) -> str:
         """One command for this harm, or one sentence why there is none."""
         return advice(self.rule, self.place)
+
+    @property
+    def command(self) -> str:
+        """The first command of what to do; if there is none without a word that only the reader knows: `status`."""
+        commands = re.findall(r"`(loglake [^`]+)`", self.what_to_do)
+        complete = (each for each in commands[:1] if not re.search(r"(?<!\S)[A-Z]+(?!\S)", each))
+        return next(complete, f"loglake status {quote(self.lake)}")
 
     @property
     def where(self) -> str:
@@ -211,7 +219,7 @@ class Problem:
     what: str
     """One sentence."""
     command: str
-    """What to type next: it only reads, except for lag that nothing but a run ends."""
+    """What to type next. It only reads, except for a stopped log, and for lag that nothing but a run ends."""
 
     @property
     def severity(self) -> Severity:
@@ -255,8 +263,7 @@ def problems_of(state: LakeState, now_ms: int, max_lag: int | None) -> Iterator[
         look = f"loglake lineage {lake} --offset {quote(f'{alarm.topic_partition}:{alarm.start_offset or 0}')}"
         yield Problem("damage", alarm.where, f"{alarm.rule}: {alarm.message}", look)
     for alarm in stops_of(state):
-        look = f"loglake verify {quote(alarm.file or state.lake)}"
-        yield Problem("stopped", alarm.topic_partition, f"{alarm.rule}: {alarm.message}", look)
+        yield Problem("stopped", alarm.topic_partition, f"{alarm.rule}: {alarm.message}", alarm.command)
     for log in state.logs:
         oldest = log.hanging(now_ms)
         if oldest is not None:

@@ -9,12 +9,13 @@ import pytest
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
+from pipelines.command.summary import damage_lines
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import record
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.view.alarms import damage_of, run_problems, stops_of
+from spark_jobs.lake.view.alarms import damage_of, problems_of, run_problems, stops_of
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.lake.view.runs.run_ends import RunEnds
 from spark_jobs.placed_finding import PlacedFinding
@@ -88,6 +89,23 @@ def test_a_log_that_stopped_is_named_with_its_source_and_is_no_damage_by_itself(
     (stop,) = stops_of(state)
     assert (stop.rule, stop.message, stop.file) == ("source-behind", "it ends at 5", row.source)
     assert state.exit_code([], BEGAN) == 2
+
+
+@pytest.mark.parametrize("rule", ["topic-recreated", "source-behind"])
+def test_the_problem_of_a_stopped_log_has_the_command_that_status_shows(rule: str, lake: str):
+    """That of `source-behind` has a word that only the reader knows, so the problem names the command that shows it."""
+    row = only_log(lake)
+    archive.commit_logs(lake, [replace(row, stopped=rule, stopped_because="it changed")], "test")
+    state = read_state(lake)
+    (problem,) = problems_of(state, BEGAN, None)
+    assert problem.kind == "stopped"
+    printed = "".join(damage_lines([state]))
+    if rule == "source-behind":
+        assert "loglake run COPY" in printed
+        assert problem.command == f"loglake status {lake}"
+    else:
+        assert f"`{problem.command}`" in printed
+        assert "on_recreate=append && loglake run" in problem.command
 
 
 def test_a_source_of_several_registrations_is_named_once_in_the_command(
