@@ -45,7 +45,7 @@ class AdviceLines:
         """The commands that bring missing offsets back from files beside the gap; nothing without any."""
         start, end = finding.start_offset, finding.end_offset
         if finding.rule == "high-watermark-beyond-log-end":
-            start, end = finding.offset, MAX_OFFSET
+            end = MAX_OFFSET
         elif finding.rule != "missing-offsets":
             return ""
         if start is None or end is None:
