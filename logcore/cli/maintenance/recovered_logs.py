@@ -314,13 +314,21 @@ def summary(plan: RecoveryPlan, log: TopicPartition, out: str, terminal: Termina
     return "".join(lines)
 
 
+def _is_usable(meta_properties: str) -> bool:
+    """Whether a broker starts with this meta.properties."""
+    state = StateReader()
+    state.root(os.path.dirname(meta_properties), needs_high_watermarks=False)
+    return not any(finding.rule == "no-meta-properties" for finding in state.findings)
+
+
 def _before_a_broker_starts(target: str, logs: Sequence[SourceLog]) -> str:
     """Say where the file comes from that a broker needs beside the logs, and that is never made up."""
     roots = sorted({os.path.dirname(os.path.abspath(log.directory)) for log in logs})
-    files = [os.path.join(root, META_PROPERTIES_FILE) for root in roots]
-    there = [shlex.quote(shown(path)) for path in files if os.path.isfile(path)]
+    files = [path for root in roots if os.path.isfile(path := os.path.join(root, META_PROPERTIES_FILE))]
+    there = [shlex.quote(shown(path)) for path in files if _is_usable(path)]
     if not there:
-        why = f"{META_PROPERTIES_FILE} is in none of the directories: copy it from the broker's disk"
+        what = f"a {META_PROPERTIES_FILE} that can be used" if files else META_PROPERTIES_FILE
+        why = f"{what} is in none of the directories: copy it from the broker's disk"
         return f"before a broker starts on {shown(target)}: {why}\n"
     commands = [f"cp {path} {shlex.quote(shown(target))}/" for path in there]
     if len(commands) == 1:

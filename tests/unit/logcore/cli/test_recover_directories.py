@@ -73,6 +73,10 @@ def test_the_file_that_a_broker_needs_beside_the_logs_is_named_with_its_command(
         (folder / "meta.properties").unlink(missing_ok=True)
     run("recover", shop, "--out", tmp_path / "none", code=0)
     assert "meta.properties is in none of the directories" in capsys.readouterr().out
+    for number, unusable in enumerate((b"", b"\xff\x00garbage", b"version=1\nnode.id=1\n")):
+        (shop / "meta.properties").write_bytes(unusable)
+        run("recover", shop, "--out", tmp_path / f"unusable {number}", code=1)
+        assert "a meta.properties that can be used is in none of the directories: " in capsys.readouterr().out
     (shop / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
     run("recover", shop, "--out", tmp_path / "new", "--checkpoints-out", tmp_path / "new", code=0)
     last = capsys.readouterr().out.splitlines()[-1]
