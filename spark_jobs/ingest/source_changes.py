@@ -33,7 +33,7 @@ from logcore.logs.growth.divergence import (
     our_epochs,
 )
 from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import Severity, found
 from logcore.logs.model.sources import SegmentFile
 from logcore.reading.internal_topics.log_ends import header_reaching, whole_log_end
 from logcore.records.batch import BatchHeader
@@ -248,6 +248,7 @@ def _recreated(
         f"{known.topic_id}. It becomes a new incarnation of the log, because its policy is on_recreate: append."
     )
     finding = found("incarnation-opened", message, file=source.directory, start_offset=source.log_start_offset)
+    finding = replace(finding, severity=Severity.INFO)  # the policy accepts it: nothing that was published is in doubt
     log_id = archive.new_log_id(known.topic, source.topic_id, known.cluster, known.incarnation + 1)
     opened = _open(source, known, held, policy, log_id)
     return None if opened is None else (replace(opened[0], said=(finding,)), opened[1])

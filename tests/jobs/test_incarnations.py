@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from logcore.logs.model.findings import Severity
+from spark_jobs.lake.view.lake_state import read_state
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID
 from tests.spark.cycle import Lake, states
 
@@ -61,7 +62,8 @@ def test_a_source_that_parted_below_the_frontier_is_followed_from_the_fork_and_e
         SECOND: (1, 15, None),
     }
     assert known[SECOND]["high_watermark"] == 25
-    assert [f.finding.start_offset for f in report.findings if f.finding.rule == "incarnation-opened"] == [15]
+    [opened] = [f.finding for f in report.findings if f.finding.rule == "incarnation-opened"]
+    assert (opened.start_offset, opened.severity) == (15, Severity.WARNING)
 
     versions = lake.versions()
     reports = lake.turn(source.path, policies=policies)
@@ -184,7 +186,9 @@ def test_a_topic_made_again_is_appended_as_a_log_of_its_own_where_its_policy_say
     assert "high-watermark-fell" not in lake.rules()
     source.high_watermarks(orders_0=15)
 
-    lake.turn(source.path, policies=policies)
+    report = lake.turn(source.path, policies=policies)["ingest"]
+    assert [f.finding.severity for f in report.findings if f.finding.rule == "incarnation-opened"] == [Severity.INFO]
+    assert Severity.WARNING not in read_state(str(lake.path)).open_findings, "the policy accepts it"
     second = f"{OTHER_TOPIC_ID}.1"
     assert rows_of(lake, FIRST) == first
     assert rows_of(lake, second) == again.rows
