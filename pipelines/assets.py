@@ -47,7 +47,7 @@ from .events import (
 from .partitions import chosen_keys, register, topic_partitions
 from .resources import ENGINE_TAG, JobLauncher, StepResults
 from .run import check_definitions
-from .run.chains import CHAINS, SOURCES, Product, Step
+from .run.chains import CHAINS, MAINTENANCE_JOB, SOURCES, Product, Step
 from .run.outcome import StepResult
 from .run.run_request import RunRequest
 from .run.run_row_writer import RunRowWriter
@@ -247,7 +247,8 @@ def _begin(
     publishes = asset_key(lake, check_definitions.RECORDS) in context.selected_asset_keys
     run_id = context.run.run_id
     started_ms = int((record.start_time or record.create_timestamp.timestamp()) * 1000)
-    begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms)
+    is_plan = job == MAINTENANCE_JOB and not request.apply
+    begun = UnfinishedRun(run_id, job, started_by(context.run.tags), as_of_ms, started_ms, is_plan=is_plan)
     is_retry = context.op_execution_context.retry_number > 0
     recorder = RunRowWriter(lake.path, UnfinishedRun.kept(run_id) or begun, is_kept=True, may_be_written=is_retry)
     return Run(

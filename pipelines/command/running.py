@@ -27,7 +27,7 @@ from spark_jobs.policies.policies_file import Policies
 
 from ..errors.interrupts import is_interrupt
 from ..errors.step_errors import sentence_of
-from ..run.chains import CHAINS, INTAKE_JOB
+from ..run.chains import CHAINS, INTAKE_JOB, MAINTENANCE_JOB
 from ..run.direct import FinishedRun, outcome_of, run_steps
 from ..run.outcome import RunFailure, RunOutcome
 from ..run.run_request import RunRequest
@@ -166,7 +166,8 @@ class Runner:
         self.history.begin()
         # Before the run: what grows while it works is none of it.
         seen = None if request.logs or job != INTAKE_JOB else listing_digest(request.sources)
-        so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms())
+        is_plan = job == MAINTENANCE_JOB and not request.apply
+        so_far = UnfinishedRun(run_id, job, self.command, as_of_ms, system_clock_ms(), is_plan=is_plan)
         recorder = RunRowWriter(lake, so_far, seen=seen)
         run = Run(run_id, lake, as_of_ms, request, policies, self.launcher, recorder=recorder, announce=self.announce)
         with launch.intake(lake, request.engine) as results:

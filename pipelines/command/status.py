@@ -151,6 +151,7 @@ def _of_lake(lake: RegisteredLake, now_ms: int) -> ExitCode:
     _print(f"  logs: {len(state.logs):,}; lag: {sum(log.lag for log in state.logs):,} offsets")
     for job, end in ends.items():
         said = "never" if end.succeeded_ms is None else _time(end.succeeded_ms)
+        said += "" if end.planned_ms is None else f"; last plan, without --apply: {_time(end.planned_ms)}"
         failure = f"; last failure: {_time(end.failed_ms)}, {end.error}" if end.failed_ms is not None else ""
         _print(f"  {job}: last success: {said}{failure}")
     lost = [log.topic_partition for log in state.logs if policies.accepts_gone(log.row.topic) and log.is_vanished]

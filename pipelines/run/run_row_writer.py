@@ -136,7 +136,9 @@ class RunRowWriter:
         ended_ms = max(self.now_ms(), self.so_far.started_ms)
         unread = self.so_far.unread if error == SOURCE_UNREAD else None
         said = self.so_far.warned, self.so_far.harmed
-        return ended_ms, keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen, *said)
+        is_plan = self.so_far.is_plan
+        known = keep_run_end(self.lake, self.so_far.job, ended_ms, error, unread, self.seen, *said, is_plan=is_plan)
+        return ended_ms, known
 
     def _keep(self) -> None:
         said = (*(self.so_far.warned or {}).values(), *(self.so_far.harmed or {}).values())

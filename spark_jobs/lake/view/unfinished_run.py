@@ -62,6 +62,8 @@ class UnfinishedRun:
     """Of each changed log the values of ``LogOffsets``, after that step."""
     wrote: bool = False
     """Whether it wrote something without a job."""
+    is_plan: bool = False
+    """Whether it only plans."""
     unread: str | None = None
     """Which source could not be read, and why."""
     warned: dict[str, str] | None = None

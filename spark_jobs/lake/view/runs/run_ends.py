@@ -41,6 +41,8 @@ class RunEnds:
     """Warnings of the newest run of each source about its path, by source; the lake has nothing of them."""
     harmed: Mapping[str, str] = field(default_factory=dict)
     """Damage that it found at its path, by source; the lake has nothing of it."""
+    planned_ms: int | None = None
+    """When the newest run ended that only planned."""
     seen: str | None = None
     """Digest of the listing of the sources before the newest run of the command line that succeeded. The sensor asks
     for no run of what that run has taken in."""
@@ -48,7 +50,7 @@ class RunEnds:
     @property
     def is_failing(self) -> bool:
         """Whether no run has succeeded since the newest failure."""
-        return self.failed_ms is not None and self.failed_ms > (self.succeeded_ms or -1)
+        return self.failed_ms is not None and self.failed_ms > max(self.succeeded_ms or -1, self.planned_ms or -1)
 
 
 def run_ends(lake: str, rows: Mapping[str, RunRow]) -> dict[str, RunEnds]:
@@ -64,6 +66,8 @@ def run_ends(lake: str, rows: Mapping[str, RunRow]) -> dict[str, RunEnds]:
 
 def _joined(known: RunEnds, row: RunRow | None) -> RunEnds:
     if row is not None and row.outcome == SUCCEEDED:
+        if row.job == JOBS[-1] and not row.phases:
+            return known  # it may be of a plan; only the home knows
         return replace(known, succeeded_ms=max(row.ended_ms, known.succeeded_ms or 0))
     if row is not None and row.ended_ms > (known.failed_ms or 0):
         return replace(known, failed_ms=row.ended_ms, error=row.error, unread=None)
@@ -115,6 +119,8 @@ def keep_run_end(
     seen: str | None = None,
     warned: Mapping[str, str] | None = None,
     harmed: Mapping[str, str] | None = None,
+    *,
+    is_plan: bool = False,
 ) -> bool:
     """Record the end of a run in the home. If that is impossible, the run itself still counts.
 
@@ -128,6 +134,7 @@ def keep_run_end(
         warned: Its warnings about source paths, by source that it read; None: it did not look at them. What other
             sources had stays.
         harmed: Damage at source paths; None: the same.
+        is_plan: Whether it only planned: that is no success of the job.
 
     Returns:
         Whether the run before failed with the same error.
@@ -137,7 +144,8 @@ def keep_run_end(
         before = kept.get(job, RunEnds())
         said = replace(before, warned=_renewed(before.warned, warned), harmed=_renewed(before.harmed, harmed))
         if error is None:
-            after = replace(said, succeeded_ms=ended_ms, seen=seen or before.seen)
+            said = replace(said, seen=seen or before.seen)
+            after = replace(said, planned_ms=ended_ms) if is_plan else replace(said, succeeded_ms=ended_ms)
         else:
             after = replace(said, failed_ms=ended_ms, error=error, unread=unread)
         content = {name: asdict(ends) for name, ends in {**kept, job: after}.items()}

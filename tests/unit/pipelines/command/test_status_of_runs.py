@@ -18,7 +18,7 @@ from spark_jobs.lake.delta.tables.snapshots import read_rows
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.store import lease
 from spark_jobs.lake.view.registered_lakes import read_registered
-from spark_jobs.lake.view.runs.run_ends import keep_run_end
+from spark_jobs.lake.view.runs.run_ends import RunEnds, keep_run_end
 from tests import pasted_advice
 from tests.broker_directory import LogDirectory
 from tests.in_process import without_spark
@@ -220,3 +220,22 @@ def test_during_the_first_run_it_says_so(lakes: Path, status: Status, capsys: Ca
         assert (code, "the first run is working on it" in said) == (0, True)
         main(["doctor", "--lake", str(lakes / "new")])
         assert "the first run" in capsys.readouterr().out
+
+
+def test_a_plan_of_maintenance_is_named_as_one_and_is_no_success(tmp_path: Path, status: Status) -> None:
+    source, lake = LogDirectory(tmp_path / "source"), str(tmp_path / "lake")
+    source.partition("orders-0").append(5)
+    source.high_watermarks(orders_0=5)
+    run = ["run", str(source.path), "--lake", lake]
+    with without_spark():
+        assert main([*run, "--maintain"]) == 0
+        said = status(lake)[1]
+        assert "  maintenance: last success: never; last plan, without --apply: 20" in said
+        assert "  intake: last success: 20" in said
+        assert main([*run, "--maintain", "--apply"]) == 0
+        assert "  maintenance: last success: 20" in status(lake)[1]
+
+
+def test_a_plan_ends_the_failure_before_it() -> None:
+    assert RunEnds(failed_ms=2, planned_ms=1).is_failing
+    assert not RunEnds(failed_ms=2, planned_ms=3).is_failing
