@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
@@ -25,15 +26,22 @@ from logcore.cli.output.terminal import FILE, OF_SEVERITY, Style, Terminal, dura
 from logcore.cli.reading.arguments import add_choice, add_paths, add_remote, add_topic_settings, read_options
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
+from logcore.logs.growth.histories import CopyHistory
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
+from logcore.logs.model.sources import SourceLog
 from logcore.logs.rules.advice import HarmedPlace
+from logcore.ranges import Range, joined, left_out
 from logcore.reading.chosen_logs import find_logs
+from logcore.reading.compared_copies import ComparedCopies, fill_command
+from logcore.reading.copy_histories import compare_log, copies_of_one_topic
+from logcore.reading.read_options import Notes
 from logcore.reading.segment_reading import rules_of_gaps
 from logcore.segments.filenames import DirectoryKind, parse_topic_partition
 from logcore.storage.discovery import shown
 from logcore.storage.objects.addresses import absolute, is_object
 from logcore.storage.objects.listing import has_objects
 from logcore.storage.source_reads import exists
+from logcore.texts import shell_word
 
 LAKE_FILE = "lake.json"
 _PARTS = ("archive", "tables")
@@ -53,6 +61,7 @@ class Verdict(StrEnum):
 _WORSE = {verdict: number for number, verdict in enumerate(Verdict)}
 _TAILS = frozenset({"torn-tail", "zero-padding"})
 _MISSING = frozenset({"missing-offsets", "high-watermark-beyond-log-end"})
+_LOST = frozenset({Verdict.DAMAGED, Verdict.MISSING})
 _NOT_READ = frozenset({"unreadable", "source-changed"})
 
 
@@ -188,6 +197,7 @@ def run(arguments: argparse.Namespace) -> int:
             validation.validate(log, rules_of_gaps(log, lines, options.is_compacted))
             verdicts[lines.verdict] += 1
         lines.log = lines.log_directory = None
+        _look_into_copies(logs, lines)
         validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
     finally:
         progress.close()  # also before an error or an interrupt is reported
@@ -204,6 +214,44 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_summary_text(totals, lines, verdicts))
     return lines.exit_code
+
+
+def _look_into_copies(logs: Sequence[SourceLog], lines: Lines) -> None:
+    """Advise the command that takes offsets that a copy of a log lost from another copy."""
+    copies = ComparedCopies(logs)
+    for name, number in Counter(log.topic_partition for log in logs).items():
+        of_name = [log for log in logs if log.topic_partition == name]
+        if number == 1 or not any(lines.verdict_at(shown(log.directory)) in _LOST for log in of_name):
+            continue
+        for group in copies_of_one_topic(of_name):
+            kept = (compared := compare_log(group, copies, Notes())).kept
+            histories = {log.directory: of for log, of in zip(compared.logs, compared.histories, strict=True)}
+            said: list[str] = []
+            for other in compared.decision.others if kept is not None else ():
+                if kept is None or other.parts_at is not None:
+                    continue
+                best, place = shown(kept.directory), shown(other.copy.log.directory)
+                ours, theirs = histories[kept.directory], histories[other.copy.log.directory]
+                if fills := joined((*other.fills, *_sound_in(theirs, ours.damaged))):
+                    said += [f"{place} has {_spans(fills)}, which {best} lost.", fill_command(kept, other.copy.log)]
+                elif lacks := joined((*other.lacks, *_sound_in(ours, theirs.damaged))):
+                    writes = (
+                        f"recover {shell_word(best)} {shell_word(place)} --out DIR` writes the log as {best} has it."
+                    )
+                    said += [f"{best} has {_spans(lacks)}, which {place} lost.", f"`loglake {writes}"]
+            if said:
+                lines.advice.from_copies(str(name), " ".join(said))
+
+
+def _sound_in(history: CopyHistory, damaged: Sequence[Range]) -> Iterator[Range]:
+    """Yield what a copy has of offsets that are damaged in another one."""
+    for start, end in damaged:
+        low, high = max(start, history.log_start_offset), min(end, history.log_end_offset)
+        yield from left_out(low, max(low, high), history.damaged)
+
+
+def _spans(ranges: Sequence[Range]) -> str:
+    return " and ".join(f"[{start}, {end})" for start, end in ranges)
 
 
 def _sample(text: str) -> tuple[int, int]:

@@ -18,8 +18,8 @@ _ADVISED = 10
 class AdviceLines:
     """Collects the advice for errors and warnings."""
 
-    _texts: dict[Severity, dict[str, str]] = field(default_factory=dict)
-    """The finding that each text is about, by severity."""
+    _texts: dict[Severity, dict[str, list[str]]] = field(default_factory=dict)
+    """The findings that each text is about, by severity."""
     _copies: dict[tuple[str | None, int | None], list[str | None]] = field(default_factory=dict)
     """The directories of each log. Advice writes what it makes of each to a place of its own."""
     _commands: list[str] = field(default_factory=list)
@@ -39,7 +39,18 @@ class AdviceLines:
         text = self._way_back(finding, place)
         text = text or advice(finding.rule, replace(place, new=f"new-{number + 1}") if number else place)
         log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
-        texts.setdefault(text, finding.rule if place.topic is None else f"{finding.rule} of {log}")
+        texts.setdefault(text, []).append(finding.rule if place.topic is None else f"{finding.rule} of {log}")
+
+    def from_copies(self, log: str, text: str) -> None:
+        """Take the advice for offsets that a copy of a log lost and another one has: it counts before any other."""
+        lost = {f"corrupt-bytes of {log}", f"missing-offsets of {log}"}
+        for texts in self._texts.values():
+            for each, what in list(texts.items()):
+                texts[each] = [one for one in what if one not in lost]
+                if not texts[each]:
+                    del texts[each]
+        errors = self._texts.get(Severity.ERROR, {})
+        self._texts[Severity.ERROR] = {text: [f"lost offsets of {log}"], **errors}
 
     def _way_back(self, finding: Finding, place: HarmedPlace) -> str:
         """The commands that bring missing offsets back from files beside the gap; nothing without any."""
@@ -59,6 +70,6 @@ class AdviceLines:
         texts = dict(self._texts.get(Severity.ERROR, {}))
         for text, what in self._texts.get(Severity.WARNING, {}).items():
             texts.setdefault(text, what)
-        lines = [f"What to do about {what}: {text}\n" for text, what in texts.items()]
+        lines = [f"What to do about {what[0]}: {text}\n" for text, what in texts.items()]
         more = "What to do about further findings: repeat the command after these.\n"
         return "".join([*lines[:_ADVISED], *([more] if lines[_ADVISED:] else [])])

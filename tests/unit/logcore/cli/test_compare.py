@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -427,3 +428,29 @@ def test_large_logs_are_compared_as_small_ones(
         monkeypatch.setattr(processors, "available", lambda threads=threads: threads)
         results.append(compared(capsys, *paths))
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_verify_names_the_command_that_takes_what_another_copy_has_before_a_salvage(
+    tmp_path: Path, capsys: Captured, both: bool
+) -> None:
+    left, right = (segments(tmp_path / name, broker) for broker, name in enumerate(("a", "b")))
+    for path, base in ((left, 10), *([(right, 20)] if both else [])):
+        file = path / "orders-0" / f"{base:020d}.log"
+        content = bytearray(file.read_bytes())
+        content[-2] ^= 0x55
+        file.write_bytes(content)
+    main(["verify", str(left), str(right)])
+    said = capsys.readouterr().out
+    assert "corrupt-bytes" in said
+    if both:
+        assert re.search(r"has \[15, 20\)|has \[25, 30\)", said)
+        assert re.search("`loglake run [^`]* --lake LAKE --fill-from [^`]*`", said)
+    else:
+        command = f"loglake recover {right}/orders-0 {left}/orders-0 --out "
+        assert f"{right}/orders-0 has [15, 20), which {left}/orders-0 lost." in said
+        assert f"`{command}DIR`" in said
+        assert main([*command.split()[1:], str(tmp_path / "new")]) == 1  # meta.properties states no cluster
+        assert main(["verify", str(tmp_path / "new")]) != 2
+    assert "--salvage" not in said
+    assert "No command" not in said
