@@ -9,7 +9,9 @@
     producer-sequence           a producer's batch that does not follow its last one (a gap, or a duplicate)
     producer-epoch-regression   a producer's batch of a lower epoch than it had
     broken-snapshot             a producer snapshot that cannot be used
-    snapshot-differs            a producer snapshot that differs from the batches before it
+    snapshot-differs            a producer snapshot that differs from the batches before it; or there is none, and the
+                                broker stopped cleanly: its start forgets the producers
+    time-index-differs          no time index at all; see also `logcore.logs.checks.index_check`
     checkpoint-beyond-log-end   recovery point, snapshot, epoch or cleaner checkpoint above the log end
     high-watermark-beyond-…     committed offsets above the log end
     transaction-index-differs   see `logcore.logs.checks.index_check`
@@ -36,7 +38,13 @@ from logcore.logs.model.gaps import NO_EXPLANATION, GapRules, is_cleaned
 from logcore.logs.model.producers.producer_state import ProducerBatch, ProducerReplay
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.control import ControlType
-from logcore.segments.filenames import LEADER_EPOCH_FILE, MAX_OFFSET, is_coordinator_topic
+from logcore.segments.filenames import (
+    LEADER_EPOCH_FILE,
+    MAX_OFFSET,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    is_coordinator_topic,
+)
 from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files.producer_state import ProducerEntry, parse
 from logcore.segments.side_files.transaction_index import AbortedTransaction
@@ -130,6 +138,14 @@ class _LogCheck:
             self._expected = segment.base_offset
             self._start_from(segment.base_offset)
         self._segment, self._at_start = segment, True
+        has_offset_index = segment.side_file(OFFSET_INDEX_SUFFIX) is not None  # else the segment would be recovered
+        is_known = self._epochs and not self._log.named_files and has_offset_index
+        if is_known and segment.size and segment.side_file(TIME_INDEX_SUFFIX) is None:
+            message = (
+                "the segment has no time index; a broker's start makes an empty one, and takes the file's mtime as "
+            )
+            message += "the segment's age"
+            self._say("time-index-differs", message, file=segment.path, start_offset=segment.base_offset)
         self._indexed, wrong = transaction_index_of(segment, self._read)
         self._findings.kept += wrong
         self._derived, self._markers = {}, {}
@@ -186,6 +202,14 @@ class _LogCheck:
         if self._epoch >= 0 and not self._epochs and not self._log.named_files:
             message = "no leader-epoch-checkpoint to compare with, and no checksum covers a batch's leader epoch"
             self._say("leader-epochs-unproven", message, file=self._log.directory)
+        # Where all records were deleted, a broker keeps no snapshot.
+        begins = self._log.log_start_offset
+        ours = [entry for entry in self._replay.entries().values() if entry.last_offset >= begins]
+        if ours and self._log.is_clean and not (self._log.snapshots or self._log.named_files):
+            pending = sum(entry.open_transaction is not None for entry in ours)
+            message = f"there is no producer snapshot: the start after a clean stop forgets {len(ours)} producers, "
+            message += f"{pending} of them in a transaction"
+            self._say("snapshot-differs", message, file=self._log.directory)
         if self._expected is not None and not self._is_damaged:
             self._check_ends(self._expected)
         for _, path in self._snapshots:

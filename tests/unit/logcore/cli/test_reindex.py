@@ -1,6 +1,7 @@
 """`reindex` makes side files again and never touches a segment; beside a damaged one everything stays."""
 
 import json
+import shlex
 import struct
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from logcore.cli.main import main
 from tests import handmade
+from tests.broker_directory import LogDirectory
 from tests.unit.logcore.cli import conftest as made
 from tests.unit.logcore.cli.test_recover import AS_OF, name, recovered
 
@@ -120,3 +122,46 @@ def test_a_segment_too_wide_for_an_index_is_refused_and_gets_no_index_of_a_part(
     last.write_bytes(last.read_bytes() + handmade.simple_batch(far, [(b"k", b"v")]))
     names = reindexed(root, tmp_path / "new", code=2)
     assert [each for each in names if str(far) in each] == []
+
+
+@pytest.mark.parametrize("lost", [".timeindex", ".snapshot"])
+def test_side_files_that_a_clean_start_would_make_empty_are_a_warning_whose_command_brings_them_back(
+    lost: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stopped cleanly recovers nothing: without these files it begins with empty ones."""
+    monkeypatch.chdir(tmp_path)
+    root = LogDirectory(tmp_path / "logs")
+    orders = root.partition("orders-0")
+    orders.append(10, attributes=handmade.TRANSACTIONAL, producer_id=7, producer_epoch=0)
+    orders.epochs([(0, 0)])
+    root.high_watermarks(orders_0=10)
+    root.checkpoint("recovery-point", orders_0=10)
+    whole = reindexed(root.path, tmp_path / "whole")
+    for name_, content in whole.items():
+        (orders.path / name_).write_bytes(content)
+    (root.path / ".kafka_cleanshutdown").write_bytes(b"")
+    assert main(["verify", str(root.path)]) == 0
+    for path in orders.path.glob(f"*{lost}"):
+        path.unlink()
+    capsys.readouterr()
+    assert main(["verify", str(root.path)]) == 1
+    printed = capsys.readouterr().out
+    said = "has no time index" if lost == ".timeindex" else "forgets 1 producers, 1 of them in a transaction"
+    assert printed.count(said) == 1, printed
+    [command] = [text for text in printed.split("`") if text.startswith("loglake reindex ")]
+    assert main(shlex.split(command)[1:]) == 0
+    assert {path.name for path in (tmp_path / "new" / "orders-0").glob(f"*{lost}")} == {
+        each for each in whole if each.endswith(lost)
+    }
+    (root.path / ".kafka_cleanshutdown").unlink()
+    assert main(["verify", str(root.path)]) == (1 if lost == ".timeindex" else 0)  # else the segments are replayed
+
+
+def test_old_logs_have_no_time_index_and_no_producers(tmp_path: Path) -> None:
+    root = LogDirectory(tmp_path / "logs")
+    root.partition("orders-0").append(10)
+    (root.path / "orders-0" / f"{0:020d}.index").write_bytes(b"")
+    (root.path / "orders-0" / "leader-epoch-checkpoint").unlink()
+    (root.path / ".kafka_cleanshutdown").write_bytes(b"")
+    root.high_watermarks(orders_0=10)
+    assert main(["verify", str(root.path)]) == 0

@@ -40,6 +40,8 @@ def log(root: Path) -> Path:
     (orders / f"{0:020d}.index").write_bytes(struct.pack(">ii", 3, len(made.FIRST)))
     (orders / f"{0:020d}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 9, 3, 4, 5))
     (orders / f"{5:020d}.index").touch()
+    (orders / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", 1_700_000_000_200, 4))
+    (orders / f"{5:020d}.timeindex").touch()
     return root
 
 
@@ -277,6 +279,7 @@ def test_the_summary_counts_logs_by_the_worst_that_was_found(tmp_path: Path, cap
             path.mkdir() if content is None else path.write_bytes(content)
             if content is not None:
                 (directory / f"{base:020d}.index").touch()
+                (directory / f"{base:020d}.timeindex").touch()
     (tmp_path / "warned-0" / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, 10_000))
     made.write_checkpoint(tmp_path, "replication-offset-checkpoint", **dict.fromkeys(contents, 0))
     _, summary = verified(capsys, str(tmp_path), code=3)
