@@ -13,6 +13,7 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, ReplaceConfig
+from spark_jobs.ingest import ingest_job
 from spark_jobs.lake.view.alarms import damage_of
 from spark_jobs.lake.view.lake_state import read_state
 from spark_jobs.policies.policies_file import read_policies
@@ -72,6 +73,9 @@ def test_a_damaged_batch_is_filled_from_a_replica_that_is_named_and_later_offset
     assert lake.ledger("orders") == [(0, 5, "present"), (5, 10, "corrupt"), (10, 25, "present")]
     assert set(lake.published("orders")) == set(range(5))
 
+    looked = ingest_job.plan(IngestConfig(str(lake.path), (str(source.path), str(replica)), "look", AS_OF_MS))
+    [said] = [each.finding.message for each in looked.findings if "left alone" in each.finding.message]
+    assert f"only it has [5, 10). `loglake run {orders.path} --lake {lake.path} --fill-from {replica}/orders-0`" in said
     lake.turn(source.path, fill_from=(str(replica),))
     assert lake.published("orders") == orders.rows
     assert states(lake.ledger("orders")) == {"present": 25}
