@@ -309,8 +309,9 @@ def _by_end(best: _Seen, other: _Seen) -> tuple[Evidence, str]:
         count = other.copy.cleaned - best.copy.cleaned
         return Evidence.CLEANING, f"it ends at the same offset, and has {count} records less"
     if other.committed != best.committed:
-        same = "it ends at the same offset"
-        return Evidence.HIGH_WATERMARK, f"{same}, and its high watermark is {other.committed}, not {best.committed}"
+        is_known = other.log.high_watermark is not None
+        stated = f"{other.committed}, not {best.committed}" if is_known else "not known"
+        return Evidence.HIGH_WATERMARK, f"it ends at the same offset, and its high watermark is {stated}"
     start, least = other.log.log_start_offset, best.log.log_start_offset
     if start != least:
         return Evidence.LOG_START, f"it has the same end, and begins at offset {start}, not at {least}"

@@ -53,6 +53,16 @@ def test_a_later_leader_epoch_counts_more_than_a_longer_log(tmp_path: Path) -> N
         assert "the copies part at offset 50" in str(other)
 
 
+def test_a_copy_without_a_file_of_high_watermarks_has_none(tmp_path: Path) -> None:
+    paths = written(tmp_path, stated=replica((4, 0), end=9, high_watermark=7), other=replica((4, 0), end=9))
+    assert str(compared(paths).others[0]).endswith("it ends at the same offset, and its high watermark is 0, not 7")
+    (paths[1].parent / "replication-offset-checkpoint").unlink(missing_ok=True)
+    (paths[1] / "replication-offset-checkpoint").unlink(missing_ok=True)
+    result = compared(paths)
+    assert (result.best.log.directory, result.evidence) == (str(paths[0]), Evidence.HIGH_WATERMARK)
+    assert str(result.others[0]).endswith("it ends at the same offset, and its high watermark is not known")
+
+
 def test_an_epoch_without_records_counts(tmp_path: Path) -> None:
     longer = replica((4, 0), end=90, high_watermark=50)
     leader = replica((4, 0), (5, 50), end=50, high_watermark=50)
