@@ -399,7 +399,8 @@ def check_lines(
             )
             is_said = is_said or any(answer.what_to_do in line for line in said)
             to_do = "the same as above." if is_said else answer.what_to_do
-            lines.append(f"failed check {answer.name} ({level}): {sentences}. What to do: {to_do}")
+            paragraph = texts.sentences([sentences, f"What to do: {to_do}"])
+            lines.append(f"failed check {answer.name} ({level}): {paragraph}")
     return list(map(texts.shown, lines))
 
 

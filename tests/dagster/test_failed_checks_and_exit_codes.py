@@ -75,6 +75,11 @@ def test_a_failed_check_is_one_paragraph_with_check_log_offsets_and_what_to_do()
     )
 
 
+def test_a_failure_that_is_a_sentence_has_one_full_stop() -> None:
+    (line,) = check_lines(outcome(Failure("it was there and is gone. It is only a memory.", FIRST)), None)
+    assert "memory. What to do: run --replace." in line
+
+
 def test_a_failed_check_whose_advice_was_said_refers_to_it() -> None:
     of_damage = Failure("no_crc_failures_in_log (1 of 1 ranges fail)", FIRST, "orders-0 of lake shop")
     damage = ["damage: orders-0 of lake shop, offsets [3, 9): corrupt", "  What to do: take them from a copy."]

@@ -65,6 +65,9 @@ def test_a_table_whose_policy_is_gone_is_a_warning_of_each_command_until_the_pol
             assert said.count(ends) == len(tables), (command, said)
             assert "table-not-followed" in said
             assert any("on_unfollowed=accept" in each for each in commands_in(said)), said
+            assert f"{lake.path}/topic_tables.json" in said
+            for table in tables:
+                assert f"remove its directory {lake.path}/tables/{table}" in said
     assert [each.place.split()[0] for each in problems_of_files(lake.path, AS_OF_MS)] == tables
     _, said = said_by(capsys, "metrics", lake.path)
     assert f'kind="stale-table"}} {len(tables)}\n' in said
