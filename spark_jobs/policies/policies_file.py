@@ -284,6 +284,10 @@ class _Reader:
             )
         noted = len(self._mistakes)
         fields = self._values(body, f"the policy of {_quoted(pattern.value)}", SETTINGS, "a policy")
+        stated = {SETTINGS[key.value].field for key, _ in getattr(body, "value", ()) if key.value in SETTINGS}
+        is_of_removal = stated - _REMOVE_NOTHING or (not stated and len(self._mistakes) == noted)
+        if is_of_removal and not stated & {"cleanup_policy", "settings_from"}:
+            self._note(pattern, f"the policy of {_quoted(pattern.value)} does not state its cleanup.policy")
         if len(self._mistakes) > noted:
             raise _Mistake
         if fields.get("parquet_codec", ZSTD) != ZSTD and "parquet_level" in fields:
@@ -295,10 +299,7 @@ class _Reader:
             for key, _ in getattr(body, "value", ())
             if key.value in SETTINGS
         )
-        if "cleanup_policy" not in fields:
-            if "settings_from" not in fields and (not fields or fields.keys() - _REMOVE_NOTHING):
-                self._refuse(pattern, f"the policy of {_quoted(pattern.value)} does not state its cleanup.policy")
-            fields["cleanup_policy"] = ()
+        fields.setdefault("cleanup_policy", ())
         return TopicPolicy(pattern.value, lines=lines, **fields)  # type: ignore[arg-type]
 
     def _values(self, body: yaml.Node, what: str, settings: Mapping[str, Setting], whose: str) -> dict[str, object]:

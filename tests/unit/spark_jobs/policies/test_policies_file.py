@@ -370,3 +370,14 @@ def test_ingest_has_a_pace(written, read):
 
 def test_a_lake_without_settings_is_watched_by_the_sensor_and_its_nightly_schedule_acts():
     assert parse_policies("topics: {}").lake == LakePolicy("on closed segments", "apply", "auto")
+
+
+def test_a_missing_cleanup_policy_is_named_with_the_other_mistakes_of_the_entry() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_policies("topics:\n  a: {retention.ms: 5, decode.value: jsn}\n")
+    assert "does not state its cleanup.policy" in str(refused.value)
+    assert "decode.value" in str(refused.value)
+    for text in ("{cleanup.policy: wrong, retention.ms: 5}", "{nothing: 1}", "{salvage: wrong}"):
+        with pytest.raises(UsageError) as refused:
+            parse_policies(f"topics:\n  a: {text}\n")
+        assert len(str(refused.value).splitlines()) == 1
