@@ -1,4 +1,4 @@
-"""`loglake help NAME`: what a rule, a check, an alert or a reason why a value is not decoded means, and what to do."""
+"""`loglake help NAME`: what a rule, a loss, a check, an alert, or why a value is not decoded means, and what to do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from logcore.errors import CorruptionReason, ExplainedReason, LogError
 from logcore.logs.model.findings import Finding, exit_code
+from logcore.logs.recovery.loss_kinds import LOSS_KINDS
 from logcore.logs.rules import RULE_GROUPS, RULES
 from logcore.logs.rules.advice import HarmedPlace, filled
 from logcore.values.undecodable import Reason
@@ -21,9 +22,11 @@ def name_help(word: str) -> str | None:
     """Return the text about a name, or of `rules` a list; None if nothing has this name."""
     if word == "rules":
         return "".join(f"{line}\n" for line in _list())
-    if word in RULES:
-        return _of_rule(word)
-    reasons = [
+    reasons = [_of_rule(word)] if word in RULES else []
+    if word in LOSS_KINDS:
+        severity, meaning = LOSS_KINDS[word]
+        reasons.append(f"{word}: {severity}, a loss that `loglake recover` or `reindex` reports: {meaning}.\n")
+    reasons += [
         f"{word}: why {what}.\n{each.meaning}\n" for what, all_of in _REASONS.items() for each in all_of if each == word
     ]
     return "".join(reasons) or dict(_of_packages()).get(word)
@@ -32,7 +35,7 @@ def name_help(word: str) -> str | None:
 def explained_names() -> list[str]:
     """The names of which :func:`name_help` has a text."""
     return [
-        *RULES,
+        *dict.fromkeys([*RULES, *LOSS_KINDS]),
         *{str(each): None for all_of in _REASONS.values() for each in all_of},
         *(name for name, _ in _of_packages()),
     ]

@@ -20,6 +20,7 @@ from logcore.logs.model.findings import Severity
 from logcore.logs.model.gaps import GapRules, is_cleaned
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.model.remote_tier import below_start_of, removed_because, removed_range
+from logcore.logs.recovery.loss_kinds import LOSS_KINDS
 from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
 from logcore.ranges import Range, joined, left_out
 from logcore.records.batch import crc_matches, read_header
@@ -30,17 +31,13 @@ from logcore.segments.filenames import segment_file_name
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch
 
-_INFOS = {"not-indexed"}
-_WARNINGS = {"torn-tail", "bytes-after-segment", "length-repaired", "offset-repaired", "time-index-empty"}
-_WARNINGS |= {"metadata-missing"}
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Something that a broker loses, hides or gets wrong.
 
     Attributes:
-        kind: One of those in `logcore.logs.recovery.recovery_plan`.
+        kind: One of `LOSS_KINDS`.
         file: The file.
         message: What is lost, for a person.
         position: Where it is in the file.
@@ -66,9 +63,7 @@ class Loss:
     @property
     def severity(self) -> Severity:
         """WARNING if nothing complete is lost, INFO if nothing is lost at all."""
-        if self.kind in _INFOS:
-            return Severity.INFO
-        return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
+        return LOSS_KINDS[self.kind][0]
 
     @property
     def counted(self) -> str:
