@@ -302,7 +302,7 @@ def _of_lag(log: LogState, now_ms: int) -> Problem:
 
 
 def held_back(state: LakeState, now_ms: int) -> Iterator[str]:
-    """Yield what is said of each log with offsets at or above the high watermark, where nothing else is in the way."""
+    """Yield a sentence for each log with offsets at or above the high watermark, where nothing else is in the way."""
     for log in state.logs:
         if log.lag and not (log.is_damaged or log.open_transactions):
             problem = _of_lag(log, now_ms)
