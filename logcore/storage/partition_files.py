@@ -29,7 +29,6 @@ from logcore.segments.startup import (
     kept_at_start,
     orphaned_bases,
 )
-from logcore.storage.files import open_readonly
 from logcore.storage.headers import HeaderReader
 from logcore.storage.objects.addresses import is_object
 from logcore.storage.source_errors import SourceUnreadable, shown
@@ -311,7 +310,7 @@ def renamed_segments(
 
     Cleaning makes a segment begin above its name, and nothing makes it begin below. So the files beside the right name
     must still be there, or another such segment has it: else nothing shows where the segment was. No other file has an
-    offset of it.
+    offset of it. Segments that only have each other's names leave no file without its segment: they are not looked for.
 
     Args:
         segments: The segments of a partition directory, by their names.
@@ -320,13 +319,12 @@ def renamed_segments(
         reader: Reads headers of batches.
 
     Returns:
-        Groups of segments. The right name of one is free, or that of the next one in its group. In a circle the last
-        one has the right name of the first.
+        Groups of segments. The right name of one is free, or that of the next one in its group.
     """
     bases = {file.path: file.base_offset for file in segments}
     ends = {filenames.snapshot_end_offset(name) for name in names} - {*bases.values(), None}
     left = {*orphaned_bases(names), *(end for end in ends if end is not None and end < max(bases.values(), default=0))}
-    if not left and all(_begins_at(file.path, file.base_offset) for file in segments):
+    if not left:  # ordinary: no segment is opened
         return []
     beside = {int(name[:20]) for name in names if is_plain_name(name) and name.endswith(INDEX_SUFFIXES)}
     wrong = {bases[file.path]: file for file in _segments_at(list(bases), tree, reader)}
@@ -335,24 +333,12 @@ def renamed_segments(
     sure = [file.path for file, _ in _not_in_segments([file.path for file in wrong.values()], others, tree, reader)]
     wrong = _with_another_name({base: file for base, file in wrong.items() if file.path in sure}, left, beside)
     groups: list[list[SegmentFile]] = []
-    while wrong:
-        rights = {file.base_offset for file in wrong.values()}
-        base = min(wrong.keys() - rights, default=min(wrong))
+    for base in sorted(wrong.keys() - {file.base_offset for file in wrong.values()}):
         groups.append([])
         while base in wrong:
             groups[-1].append(file := wrong.pop(base))
             base = file.base_offset
     return groups
-
-
-def _begins_at(path: str, base_offset: int) -> bool:
-    """Whether a local file begins with a batch at an offset or above it, or with none. It reads 8 bytes."""
-    with suppress(LogError, OSError):
-        if not is_object(path):
-            with open_readonly(path) as stream:
-                first = stream.read(8)
-            return len(first) < 8 or int.from_bytes(first, "big", signed=True) >= base_offset
-    return True
 
 
 def _with_another_name(
@@ -388,9 +374,6 @@ def move(group: Sequence[SegmentFile]) -> str:
     """Return the command that gives segments the names of their base offsets, as a sentence."""
     rights = [os.path.join(os.path.dirname(file.path), filenames.segment_file_name(file.base_offset)) for file in group]
     moves = [(file.path, right) for file, right in reversed(list(zip(group, rights, strict=True)))]
-    if rights[-1] == group[0].path:  # a circle: one waits under another name
-        aside = f"{rights[-1]}.aside"
-        moves = [(rights[-1], aside), *moves[:-1], (aside, rights[0])]
     command = " && ".join(f"mv -n {shell_word(now)} {shell_word(right)}" for now, right in moves)
     return f"`{command}` gives {'it its name' if len(group) == 1 else 'them their names'}."
 
