@@ -11,7 +11,7 @@
     broken-snapshot             a producer snapshot that cannot be used
     snapshot-differs            a producer snapshot that differs from the batches before it; or there is none, and the
                                 broker stopped cleanly: its start forgets the producers
-    time-index-differs          no time index at all; see also `logcore.logs.checks.index_check`
+    time-index-differs          no time index after a clean stop; see also `logcore.logs.checks.index_check`
     checkpoint-beyond-log-end   recovery point, snapshot, epoch or cleaner checkpoint above the log end
     high-watermark-beyond-…     committed offsets above the log end
     transaction-index-differs   see `logcore.logs.checks.index_check`
@@ -139,12 +139,10 @@ class _LogCheck:
             self._start_from(segment.base_offset)
         self._segment, self._at_start = segment, True
         has_offset_index = segment.side_file(OFFSET_INDEX_SUFFIX) is not None  # else the segment would be recovered
-        is_known = self._epochs and not self._log.named_files and has_offset_index
-        if is_known and segment.size and segment.side_file(TIME_INDEX_SUFFIX) is None:
-            message = (
-                "the segment has no time index; a broker's start makes an empty one, and takes the file's mtime as "
-            )
-            message += "the segment's age"
+        is_opened = self._epochs and self._log.is_clean and not self._log.named_files and has_offset_index
+        if is_opened and segment.size and segment.side_file(TIME_INDEX_SUFFIX) is None:
+            message = "the segment has no time index; the start after a clean stop makes an empty one, and takes the "
+            message += "file's mtime as the segment's age"
             self._say("time-index-differs", message, file=segment.path, start_offset=segment.base_offset)
         self._indexed, wrong = transaction_index_of(segment, self._read)
         self._findings.kept += wrong

@@ -85,10 +85,10 @@ class Alarm:
 
     @property
     def command(self) -> str:
-        """The first command of what to do; if there is none without a word that only the reader knows: `status`."""
+        """The first command of what to do. `status` if one has a word that only the reader knows: he has to choose."""
         commands = re.findall(r"`(loglake [^`]+)`", self.what_to_do)
-        complete = (each for each in commands[:1] if not re.search(r"(?<!\S)[A-Z]+(?!\S)", each))
-        return next(complete, f"loglake status {quote(self.lake)}")
+        is_choice = any(re.search(r"(?<!\S)[A-Z]+(?!\S)", each) for each in commands)
+        return commands[0] if commands and not is_choice else f"loglake status {quote(self.lake)}"
 
     @property
     def where(self) -> str:
