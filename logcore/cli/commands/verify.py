@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
@@ -227,27 +227,35 @@ def _look_into_copies(logs: Sequence[SourceLog], lines: Lines) -> None:
             kept = (compared := compare_log(group, copies, Notes())).kept
             histories = {log.directory: of for log, of in zip(compared.logs, compared.histories, strict=True)}
             said: list[str] = []
+            filled: list[Range] = []
             for other in compared.decision.others if kept is not None else ():
                 if kept is None or other.parts_at is not None:
                     continue
                 best, place = shown(kept.directory), shown(other.copy.log.directory)
                 ours, theirs = histories[kept.directory], histories[other.copy.log.directory]
-                if fills := joined((*other.fills, *_sound_in(theirs, ours.damaged))):
+                if fills := _held(theirs, (*other.fills, *ours.damaged)):
+                    filled += fills
                     said += [f"{place} has {_spans(fills)}, which {best} lost.", fill_command(kept, other.copy.log)]
-                elif lacks := joined((*other.lacks, *_sound_in(ours, theirs.damaged))):
+                elif lacks := _held(ours, (*other.lacks, *theirs.damaged)):
                     writes = (
                         f"recover {shell_word(best)} {shell_word(place)} --out DIR` writes the log as {best} has it."
                     )
                     said += [f"{best} has {_spans(lacks)}, which {place} lost.", f"`loglake {writes}"]
-            if said:
-                lines.advice.from_copies(str(name), " ".join(said))
+            if said and kept is not None:
+                wanted, there = histories[kept.directory].not_held, joined(filled)
+                is_all = not any(any(left_out(start, end, there)) for start, end in wanted)
+                lines.advice.from_copies(str(name), " ".join(said), is_all=is_all)
 
 
-def _sound_in(history: CopyHistory, damaged: Sequence[Range]) -> Iterator[Range]:
-    """Yield what a copy has of offsets that are damaged in another one."""
-    for start, end in damaged:
-        low, high = max(start, history.log_start_offset), min(end, history.log_end_offset)
-        yield from left_out(low, max(low, high), history.damaged)
+def _held(history: CopyHistory, ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The parts of ranges of which a copy has batches that can be trusted."""
+    bases, found = history.batches.bases, []
+    for start, end in joined(ranges):
+        for low, high in left_out(start, end, history.not_held):
+            number = history.batches.first_from(low)
+            if number < len(bases) and bases[number] < high:
+                found.append((low, high))
+    return tuple(found)
 
 
 def _spans(ranges: Sequence[Range]) -> str:

@@ -41,9 +41,15 @@ class AdviceLines:
         log = place.table if place.partition is None else f"{place.topic}-{place.partition}"
         texts.setdefault(text, []).append(finding.rule if place.topic is None else f"{finding.rule} of {log}")
 
-    def from_copies(self, log: str, text: str) -> None:
-        """Take the advice for offsets that a copy of a log lost and another one has: it counts before any other."""
-        lost = {f"corrupt-bytes of {log}", f"missing-offsets of {log}"}
+    def from_copies(self, log: str, text: str, *, is_all: bool) -> None:
+        """Take the advice for offsets that a copy of a log lost and another one has: it comes before any other.
+
+        Args:
+            log: Topic and partition.
+            text: The advice.
+            is_all: Together the copies have all offsets. Then no other advice about lost ones is needed.
+        """
+        lost = {f"corrupt-bytes of {log}", f"missing-offsets of {log}"} if is_all else set()
         for texts in self._texts.values():
             for each, what in list(texts.items()):
                 texts[each] = [one for one in what if one not in lost]

@@ -104,6 +104,11 @@ class CopyHistory:
     is_cleaned: bool = False
 
     @property
+    def not_held(self) -> tuple[Range, ...]:
+        """Offsets that are damaged or lost, ascending."""
+        return joined((*self.damaged, *self.lost))
+
+    @property
     def epochs(self) -> Epochs:
         """The leader epochs with records, as a broker has them after its start: its file, and what its batches add."""
         epochs, known, before = self.stated_epochs, self.batches, -1

@@ -50,6 +50,8 @@ TIMED_INTAKE = "timed_intake"
 _LEAST_ROOM = 1 << 20
 """Free bytes below which a disk is full: no commit fits."""
 
+_CHOSEN = frozenset({"COPY", "DIR", "FILE", "LAKE", "RULE"})
+"""Words of a command in advice that only its reader can replace."""
 _OF_RANGES = frozenset({"corrupt-offsets", "missing-offsets"})
 """Findings about a range of the ledger, whatever the reason. Findings with the reason replace them."""
 
@@ -87,7 +89,7 @@ class Alarm:
     def command(self) -> str:
         """The first command of what to do. `status` if one has a word that only the reader knows: he has to choose."""
         commands = re.findall(r"`(loglake [^`]+)`", self.what_to_do)
-        is_choice = any(re.search(r"(?<!\S)[A-Z]+(?!\S)", each) for each in commands)
+        is_choice = any(_CHOSEN & set(each.split()) for each in commands)
         return commands[0] if commands and not is_choice else f"loglake status {quote(self.lake)}"
 
     @property

@@ -218,7 +218,8 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
+        key, item = _without_views(kind.key_type), _without_views(kind.item_type)
+        return kind if (key, item) == (kind.key_type, kind.item_type) else pa.map_(key, item)
     return kind
 
 

@@ -454,3 +454,30 @@ def test_verify_names_the_command_that_takes_what_another_copy_has_before_a_salv
         assert main(["verify", str(tmp_path / "new")]) != 2
     assert "--salvage" not in said
     assert "No command" not in said
+
+
+def test_verify_keeps_the_salvage_of_offsets_that_no_copy_has(tmp_path: Path, capsys: Captured) -> None:
+    """Both copies lost [15, 20), and one of them [25, 30) too."""
+    left, right = (segments(tmp_path / name, broker) for broker, name in enumerate(("a", "b")))
+    for path, base in ((left, 10), (right, 10), (left, 20)):
+        file = path / "orders-0" / f"{base:020d}.log"
+        content = bytearray(file.read_bytes())
+        content[-2] ^= 0x55
+        file.write_bytes(content)
+    main(["verify", str(left), str(right)])
+    said = capsys.readouterr().out
+    assert "has [25, 30), which" in said
+    assert "[15, 20), which" not in said
+    assert "--salvage" in said
+
+
+def test_verify_says_of_no_copy_that_it_has_offsets_without_batches(tmp_path: Path, capsys: Captured) -> None:
+    left, right = (segments(tmp_path / name, broker) for broker, name in enumerate(("a", "b")))
+    last = max((left / "orders-0").glob("*.log"))
+    for file in (right / "orders-0").glob("*.log"):
+        if file.name >= last.name:
+            file.unlink()
+    last.write_bytes(b"")
+    last.rename(last.with_name(f"{5000:020d}.log"))
+    main(["verify", str(left), str(right)])
+    assert ", which" not in capsys.readouterr().out
