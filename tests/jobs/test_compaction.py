@@ -215,7 +215,7 @@ def test_a_run_that_died_is_completed_by_the_next_to_the_same_tables(lake, rows,
         "validations": (compaction, "_commit_validations"),
         "swap": (compaction, "_swap"),
         "ledger": (compaction.removals.frontier, "commit_ledger"),
-        "log_actions": (compaction.removals.commits, "append"),
+        "log_actions": (compaction.removals.log_actions.commits, "append"),
     }
     with monkeypatch.context() as patch:
         if dies_in == "log_actions":
