@@ -27,7 +27,7 @@ bundle: ## dist/bundle: all that an installation without a network needs; see do
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo
 
-quick: setup ## ruff and the fast unit tests, while you edit: about 50 s of two cores
+quick: setup ## ruff and the fast unit tests, while you edit: about 4 minutes of two cores
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/python -m pytest -q -n 2 -m "not slow" tests/unit tests/repository/test_reference_pages.py
