@@ -430,16 +430,20 @@ def test_large_logs_are_compared_as_small_ones(
     assert results[0] == results[1] == results[2]
 
 
+def damage_end(file: Path) -> None:
+    """Change a byte of the last batch."""
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 0x55
+    file.write_bytes(content)
+
+
 @pytest.mark.parametrize("both", [True, False])
 def test_verify_names_the_command_that_takes_what_another_copy_has_before_a_salvage(
     tmp_path: Path, capsys: Captured, both: bool
 ) -> None:
     left, right = (segments(tmp_path / name, broker) for broker, name in enumerate(("a", "b")))
     for path, base in ((left, 10), *([(right, 20)] if both else [])):
-        file = path / "orders-0" / f"{base:020d}.log"
-        content = bytearray(file.read_bytes())
-        content[-2] ^= 0x55
-        file.write_bytes(content)
+        damage_end(path / "orders-0" / f"{base:020d}.log")
     main(["verify", str(left), str(right)])
     said = capsys.readouterr().out
     assert "corrupt-bytes" in said
@@ -460,10 +464,7 @@ def test_verify_keeps_the_salvage_of_offsets_that_no_copy_has(tmp_path: Path, ca
     """Both copies lost [15, 20), and one of them [25, 30) too."""
     left, right = (segments(tmp_path / name, broker) for broker, name in enumerate(("a", "b")))
     for path, base in ((left, 10), (right, 10), (left, 20)):
-        file = path / "orders-0" / f"{base:020d}.log"
-        content = bytearray(file.read_bytes())
-        content[-2] ^= 0x55
-        file.write_bytes(content)
+        damage_end(path / "orders-0" / f"{base:020d}.log")
     main(["verify", str(left), str(right)])
     said = capsys.readouterr().out
     assert "has [25, 30), which" in said
